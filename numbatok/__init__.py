@@ -1,0 +1,18 @@
+"""
+numbatok: exact, very fast byte-pair-encoding tokenization, in Python source only.
+
+    >>> import numbatok
+    >>> enc = numbatok.get_encoding("gpt2")
+    >>> enc.encode("hello world")
+    [31373, 995]
+
+Importing compiles nothing; the first call compiles the kernels it needs and keeps them on disk.
+"""
+
+from numbatok.encoding import Encoding
+from numbatok.ragged import Ragged
+from numbatok.registry import get_encoding, list_encoding_names
+
+__version__ = "0.1.0"
+
+__all__ = ["Encoding", "Ragged", "__version__", "get_encoding", "list_encoding_names"]

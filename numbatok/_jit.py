@@ -1,0 +1,128 @@
+"""
+The one decorator that compiles, the package-wide cache stamp, and the list of kernels.
+
+Invariant: every compiled function of the package goes through :func:`kernel`, so that all of them share the same
+options (``nogil``, NumPy error model), the same on-disk cache policy and one entry in :data:`KERNELS`. Importing
+compiles nothing and never fails: a place that cannot be written only means that kernels live in memory.
+
+    >>> @kernel
+    ... def twice(x):
+    ...     return x + x
+    >>> twice(21)
+    42
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba import config
+from numba.core import event
+from numba.core.caching import FunctionCache
+
+PACKAGE = Path(__file__).parent
+
+KERNELS: list[Any] = []
+"""Every kernel in order of definition; the tests check their number of signatures and what the cache did."""
+
+JIT_DISABLED = bool(config.DISABLE_JIT)
+
+
+def package_stamp() -> str:
+    """
+    Give one hash over all sources of the package and the Numba switches that change the machine code.
+
+    Numba keys a cache entry by the file of the cached function alone; a callee edited in another file would go
+    unseen and old machine code would give wrong ids after an upgrade.
+    """
+    digest = hashlib.sha256(f"{config.BOUNDSCHECK}/{config.OPT}".encode())
+    for path in sorted(PACKAGE.rglob("*.py")):
+        digest.update(path.relative_to(PACKAGE).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+class PackageCache(FunctionCache):  # type: ignore[misc]
+    """Numba's disk cache with the package-wide stamp, for which a broken or unwritable file is a miss."""
+
+    stamp: str | None = None
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        if PackageCache.stamp is None:
+            PackageCache.stamp = package_stamp()
+        self._cache_file._source_stamp = PackageCache.stamp
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Give the cached machine code, or None: whatever is wrong with the file, compiling again mends it."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # truncated pickles raise nearly anything
+            self._discard()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Store the machine code; a full disk or a folder that became read-only costs only the next start."""
+        try:
+            super().save_overload(sig, data)
+        except Exception:  # the index may be the broken file: drop it and try once more
+            self._discard()
+            try:
+                super().save_overload(sig, data)
+            except Exception:
+                return
+
+    def _discard(self) -> None:
+        try:
+            Path(self._cache_file._index_path).unlink(missing_ok=True)
+        except OSError:
+            return
+
+
+def kernel(function: Callable[..., Any] | None = None, *, parallel: bool = False) -> Any:
+    """
+    Compile ``function`` on its first call: no GIL, NumPy's error model, cached on disk where that is possible.
+
+    With ``NUMBA_DISABLE_JIT=1`` the plain Python function comes back, and runs on the twins in ``_llvm``.
+    """
+    if function is None:
+        return lambda wrapped: kernel(wrapped, parallel=parallel)
+    if JIT_DISABLED:
+        return function
+    compiled = numba.njit(nogil=True, error_model="numpy", parallel=parallel)(function)
+    with contextlib.suppress(RuntimeError):  # no writable folder anywhere: compile in memory
+        compiled._cache = PackageCache(function)
+    KERNELS.append(compiled)
+    return compiled
+
+
+def cache_folder() -> str | None:
+    """Give the folder of the disk cache, or None where kernels live in memory only."""
+    return next((found._cache.cache_path for found in KERNELS if found._cache.cache_path), None)
+
+
+class FirstCompile(event.Listener):  # type: ignore[misc]
+    """Says once, on a terminal or in a notebook, that compiling has begun: the first call takes seconds."""
+
+    told = False
+
+    def on_start(self, compiling: Any) -> None:
+        """Print the one line, if the compiled function is ours and somebody is looking."""
+        if FirstCompile.told or compiling.data["dispatcher"] not in KERNELS:
+            return
+        FirstCompile.told = True
+        if sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules):
+            print("numbatok: compiling kernels, once per machine and version (some seconds) ...", file=sys.stderr)
+
+    def on_end(self, compiling: Any) -> None:
+        """Nothing to say: the answer itself shows that it is done."""
+
+
+if not JIT_DISABLED:
+    event.register("numba:compile", FirstCompile())

@@ -1,0 +1,231 @@
+"""
+Machine words at addresses: the intrinsics that Numba does not offer, each with its Python twin.
+
+Invariant: all values are ``uint64`` (a mix with a signed or literal operand would turn them into ``int64`` or floats),
+all IR is generic LLVM (no target names), and every load or store is unaligned. Nothing here checks bounds: whoever
+calls owns the proof that ``address .. address + width`` lies inside a buffer that is alive.
+
+Usable inside kernels only, and in plain Python where ``NUMBA_DISABLE_JIT=1`` puts the twins in place:
+
+    load64(address of b"ABCDEFGH") == 0x4847464544434241
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
+from numba.np import numpy_support
+
+from numbatok._jit import JIT_DISABLED
+
+BYTE = ir.IntType(8)
+WORD = ir.IntType(64)
+WORD128 = ir.IntType(128)
+BLOCK = ir.VectorType(BYTE, 64)
+
+CTYPES: dict[int, Any] = {8: ctypes.c_uint8, 16: ctypes.c_uint16, 32: ctypes.c_uint32, 64: ctypes.c_uint64}
+
+Emit = Callable[[Any, Any, Any, Any], Any]
+
+
+def _pointer(builder: Any, address: Any, pointee: Any) -> Any:
+    return builder.inttoptr(address, pointee.as_pointer())
+
+
+def _words(count: int, result: Any = types.uint64) -> Signature:
+    return result(*[types.uint64] * count)
+
+
+ARITY: dict[int, Callable[[Signature, Emit], Callable[..., Any]]] = {
+    1: lambda signature, emit: lambda typing_context, a: (signature, emit),
+    2: lambda signature, emit: lambda typing_context, a, b: (signature, emit),
+    3: lambda signature, emit: lambda typing_context, a, b, c: (signature, emit),
+}
+
+
+def _define(twin: Callable[..., Any], signature: Signature, emit: Emit) -> Any:
+    """Give the Python twin when the JIT is off, else the intrinsic of ``signature`` whose IR ``emit`` writes."""
+    if JIT_DISABLED:
+        return twin
+    typed = ARITY[len(signature.args)](signature, emit)
+    typed.__name__, typed.__doc__, typed.__module__ = twin.__name__.lstrip("_"), twin.__doc__, __name__
+    return intrinsic(typed)
+
+
+def _make_load(width: int) -> Any:
+    """Make ``load{width}(address) -> uint64``: an unaligned little-endian load, zero-extended."""
+    ctype = CTYPES[width]
+
+    def load(address: np.uint64) -> np.uint64:
+        return np.uint64(ctype.from_address(int(address)).value)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value = builder.load(_pointer(builder, args[0], ir.IntType(width)), align=1)
+        return value if width == 64 else builder.zext(value, WORD)
+
+    return _define(load, _words(1), emit)
+
+
+def _make_store(width: int) -> Any:
+    """Make ``store{width}(address, value)``: an unaligned little-endian store of the low bits."""
+    ctype, low_bits = CTYPES[width], (1 << width) - 1
+
+    def store(address: np.uint64, value: np.uint64) -> None:
+        ctype.from_address(int(address)).value = int(value) & low_bits
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = args[1] if width == 64 else builder.trunc(args[1], ir.IntType(width))
+        builder.store(word, _pointer(builder, args[0], ir.IntType(width)), align=1)
+        return context.get_dummy_value()
+
+    return _define(store, _words(2, types.void), emit)
+
+
+load8, load16, load32, load64 = _make_load(8), _make_load(16), _make_load(32), _make_load(64)
+store8, store32, store64 = _make_store(8), _make_store(32), _make_store(64)
+
+
+def _copy16(target: np.uint64, source: np.uint64) -> None:
+    """Copy 16 bytes from ``source`` to ``target``."""
+    ctypes.memmove(int(target), int(source), 16)
+
+
+def _copy(target: np.uint64, source: np.uint64, size: np.uint64) -> None:
+    """Copy ``size`` bytes; the ranges do not overlap (``memcpy``)."""
+    ctypes.memmove(int(target), int(source), int(size))
+
+
+def _trailing_zeros(word: np.uint64) -> np.uint64:
+    """Give the index of the lowest set bit; 64 for zero."""
+    value = int(word)
+    return np.uint64((value & -value).bit_length() - 1 if value else 64)
+
+
+def _leading_zeros(word: np.uint64) -> np.uint64:
+    """Give the number of zero bits above the highest set bit; 64 for zero."""
+    return np.uint64(64 - int(word).bit_length())
+
+
+def _population(word: np.uint64) -> np.uint64:
+    """Count the set bits."""
+    return np.uint64(int(word).bit_count())
+
+
+def _prefetch(address: np.uint64) -> None:
+    """Ask for the cache line at ``address`` ahead of its use; a hint that never faults."""
+
+
+def _fetch_add(address: np.uint64, value: np.uint64) -> np.uint64:
+    """Add to the word at ``address`` atomically and give what it held before."""
+    cell = ctypes.c_uint64.from_address(int(address))
+    before = cell.value
+    cell.value = before + int(value)
+    return np.uint64(before)
+
+
+def _in_range_mask(block: np.uint64, low: np.uint64, high: np.uint64) -> np.uint64:
+    """Give bit i for each byte i of the 64 at ``block`` with ``low <= byte <= high``."""
+    text = np.frombuffer(memoryview((ctypes.c_uint8 * 64).from_address(int(block))), np.uint8)
+    hits = (text >= low) & (text <= high)
+    return np.uint64(int.from_bytes(np.packbits(hits, bitorder="little").tobytes(), "little"))
+
+
+def _minimum16(address: np.uint64) -> np.uint64:
+    """Give the least of the 16 ``uint32`` at ``address``."""
+    return np.uint64(min((ctypes.c_uint32 * 16).from_address(int(address))))
+
+
+def _emit_minimum16(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    lanes = ir.VectorType(ir.IntType(32), 16)
+    kind = ir.FunctionType(ir.IntType(32), [lanes])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.umin.v16i32")
+    least = builder.call(function, [builder.load(_pointer(builder, args[0], lanes), align=1)])
+    return builder.zext(least, WORD)
+
+
+def _emit_copy16(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    value = builder.load(_pointer(builder, args[1], WORD128), align=1)
+    builder.store(value, _pointer(builder, args[0], WORD128), align=1)
+    return context.get_dummy_value()
+
+
+def _emit_copy(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    target, source = (builder.inttoptr(place, BYTE.as_pointer()) for place in args[:2])
+    cgutils.raw_memcpy(builder, target, source, args[2], 1)
+    return context.get_dummy_value()
+
+
+def _emit_prefetch(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    flag = ir.IntType(32)
+    pointer = builder.inttoptr(args[0], BYTE.as_pointer())
+    kind = ir.FunctionType(ir.VoidType(), [BYTE.as_pointer(), flag, flag, flag])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    builder.call(function, [pointer, flag(0), flag(3), flag(1)])
+    return context.get_dummy_value()
+
+
+def _emit_in_range_mask(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    block = builder.load(_pointer(builder, args[0], BLOCK), align=1)
+    low, high = (_splat(builder, builder.trunc(bound, BYTE)) for bound in args[1:])
+    # (byte - low) <= (high - low), unsigned: one subtraction and one compare
+    hits = builder.icmp_unsigned("<=", builder.sub(block, low), builder.sub(high, low))
+    return builder.bitcast(hits, WORD)
+
+
+def _splat(builder: Any, byte: Any) -> Any:
+    single = builder.insert_element(ir.Constant(BLOCK, ir.Undefined), byte, ir.IntType(32)(0))
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+    return builder.shuffle_vector(single, ir.Constant(BLOCK, ir.Undefined), lanes)
+
+
+copy16 = _define(_copy16, _words(2, types.void), _emit_copy16)
+copy = _define(_copy, _words(3, types.void), _emit_copy)
+trailing_zeros = _define(
+    _trailing_zeros, _words(1), lambda context, builder, signature, args: builder.cttz(args[0], ir.IntType(1)(0))
+)
+leading_zeros = _define(
+    _leading_zeros, _words(1), lambda context, builder, signature, args: builder.ctlz(args[0], ir.IntType(1)(0))
+)
+population = _define(_population, _words(1), lambda context, builder, signature, args: builder.ctpop(args[0]))
+prefetch = _define(_prefetch, _words(1, types.void), _emit_prefetch)
+fetch_add = _define(
+    _fetch_add,
+    _words(2),
+    lambda context, builder, signature, args: builder.atomic_rmw(
+        "add", _pointer(builder, args[0], WORD), args[1], "seq_cst"
+    ),
+)
+minimum16 = _define(_minimum16, _words(1), _emit_minimum16)
+in_range_mask = _define(_in_range_mask, _words(3), _emit_in_range_mask)
+
+
+def record_at(dtype: np.dtype[Any]) -> Any:
+    """
+    Make ``view(address)`` that reads the record of ``dtype`` stored at ``address`` by field name.
+
+    Numba represents a record by its address, so the view costs nothing, and one word carries all tables to a kernel.
+    """
+
+    def view(address: np.uint64) -> Any:
+        memory = memoryview((ctypes.c_uint8 * dtype.itemsize).from_address(int(address)))
+        return np.frombuffer(memory, dtype).view(np.recarray)[0]
+
+    if JIT_DISABLED:
+        return view
+    record = numpy_support.from_dtype(dtype)
+
+    def typed(typing_context: Any, address: Any) -> tuple[Signature, Emit]:
+        def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], context.get_value_type(record))
+
+        return record(types.uint64), emit
+
+    return intrinsic(typed)

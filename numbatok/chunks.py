@@ -1,0 +1,122 @@
+"""
+Chunks of a batch: many small rows together, a giant row in parts, each with its own slice of the output.
+
+Invariant: the chunks cover all rows in order, once; a row is cut at safe cuts only (see split/cuts.py), so every chunk
+can be encoded alone.
+
+    >>> import numpy as np
+    >>> text = np.frombuffer(b"word " * 50_000, np.uint8)
+    >>> chunks = plan_chunks(text.ctypes.data, np.array([0, len(text)]))
+    >>> len(chunks), int(chunks["end"][0] - chunks["begin"][0])
+    (7, 31254)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numbatok._llvm import record_at
+from numbatok.encoder import SLACK
+from numbatok.model import address
+from numbatok.ragged import Offsets
+from numbatok.split.cuts import find_cut
+
+CHUNK_BYTES = 1 << 16
+"""Aimed size of a chunk: small enough to balance the lanes, large enough that taking one costs nothing."""
+LEAST_CHUNK_BYTES = 1 << 14
+CHUNKS_PER_LANE = 8
+"""A small batch is cut finer, down to LEAST_CHUNK_BYTES, so that no lane waits long for the last chunk."""
+STEP_BYTES = 1 << 22
+"""Text that goes through between two placings of slices."""
+ROW_WEIGHT = 16
+"""What a row costs beside its bytes, in bytes; keeps a chunk of empty rows finite."""
+
+CHUNK = np.dtype(
+    [
+        ("base", "u8"),  # with offsets, first, last, counts: what encode_rows takes
+        ("offsets", "u8"),
+        ("first", "u8"),
+        ("last", "u8"),
+        ("counts", "u8"),
+        ("out", "u8"),  # address of the slice, 0 to count only
+        ("target", "u8"),  # address of the final place
+        ("part_of", "u8"),  # a part: the row that it is a part of, and its own range and count
+        ("begin", "u8"),
+        ("end", "u8"),
+        ("part_count", "u8"),
+        ("total", "u8"),  # ids made
+        ("status", "u8"),  # how it ended, as in the worker record
+        ("row", "u8"),
+        ("resume", "u8"),
+        ("needed", "u8"),
+    ]
+)
+chunk_at = record_at(CHUNK)
+WHOLE = np.uint64(0xFFFFFFFFFFFFFFFF)
+"""``part_of`` of a chunk of whole rows."""
+
+Chunks = npt.NDArray[Any]
+
+
+def plan_chunks(base: int, offsets: Offsets, lanes: int = 1) -> Chunks:
+    """Cut the rows into chunks: many small rows together, a row of more than two chunks into parts at safe cuts."""
+    sizes = np.diff(offsets)
+    fine = int(sizes.sum()) // (lanes * CHUNKS_PER_LANE)
+    aim = min(max(fine, LEAST_CHUNK_BYTES), CHUNK_BYTES)
+    group = np.cumsum(sizes + ROW_WEIGHT) // aim
+    giants = np.flatnonzero(sizes > 2 * aim)
+    edges = np.unique(np.concatenate(([0], np.flatnonzero(np.diff(group)) + 1, giants, giants + 1, [len(sizes)])))
+    first, last = edges[:-1], edges[1:]
+    whole = np.zeros(len(first), CHUNK)
+    whole["first"], whole["last"], whole["part_of"] = first, last, WHOLE
+    whole["begin"], whole["end"] = base + offsets[first], base + offsets[last]
+    pieces, done = [], 0
+    for index in np.searchsorted(first, giants):
+        begin, end = int(whole["begin"][index]), int(whole["end"][index])
+        pieces += [whole[done:index], cut_row(begin, end, int(first[index]), aim)]
+        done = index + 1
+    return np.concatenate([*pieces, whole[done:]])
+
+
+def cut_row(begin: int, end: int, row: int, aim: int) -> Chunks:
+    """Cut one row into parts of about ``aim`` bytes at safe cuts; a row without one stays whole."""
+    cuts = [begin]
+    while end - cuts[-1] > 2 * aim:
+        cut = begin + find_cut(begin, cuts[-1] + aim - begin, end - begin)
+        if cut >= end:
+            break
+        cuts.append(cut)
+    parts = np.zeros(len(cuts), CHUNK)
+    parts["begin"], parts["end"], parts["part_of"] = cuts, [*cuts[1:], end], row
+    return parts
+
+
+def bind_chunks(chunks: Chunks, base: int, offsets: Offsets, counts: Offsets) -> None:
+    """Fill in where each chunk reads and counts: a part is a batch of one row, its own range."""
+    where = address(chunks) + np.arange(len(chunks), dtype=np.uint64) * np.uint64(CHUNK.itemsize)
+    part = chunks["part_of"] != WHOLE
+    begin_field, count_field = (np.uint64(CHUNK.fields[name][1]) for name in ("begin", "part_count"))  # type: ignore[index]
+    chunks["base"] = np.where(part, 0, base)
+    chunks["offsets"] = np.where(part, where + begin_field, address(offsets))
+    chunks["counts"] = np.where(part, where + count_field, address(counts))
+    chunks["last"][part] = 1
+
+
+def steps(chunks: Chunks) -> Iterator[Chunks]:
+    """Give runs of chunks of about STEP_BYTES, as views; at least one chunk each."""
+    group = (chunks["end"] - chunks["begin"][0]) // STEP_BYTES
+    edges = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(chunks)]
+    return (chunks[first:last] for first, last in itertools.pairwise(edges))
+
+
+def slice_starts(step: Chunks) -> npt.NDArray[np.uint64]:
+    """Give where the slice of each chunk of a step starts, in bytes: one id a byte of text, and slack."""
+    starts: npt.NDArray[np.uint64] = 4 * (
+        step["begin"] - step["begin"][0] + SLACK * np.arange(len(step), dtype=np.uint64)
+    )
+    return starts

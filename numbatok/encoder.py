@@ -1,0 +1,258 @@
+"""
+Text to ids on one thread: split, look up, merge what is new, write. The one serial path of the whole package.
+
+Invariant: a range that starts at a piece start and ends at the end of a text (or at a safe cut, see batch.py) gives the
+ids of the whole; every piece gives at most as many ids as it has bytes, so ``stop - at`` ids of room are enough, plus
+:data:`SLACK` because ids are stored four at a time.
+
+A worker is one record of addresses: the tables, scratch memory and the cache. One call at a time may use it.
+
+    >>> from numbatok import get_encoding
+    >>> get_encoding("gpt2").encode_flat("hello world")
+    array([31373,   995], dtype=uint32)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from numbatok._jit import kernel
+from numbatok._llvm import copy16, load32, load64, prefetch, record_at, store64
+from numbatok.cache import (
+    LONG_IDS,
+    LONG_IDS_AT,
+    LONG_KEY,
+    SHORT_IDS,
+    SHORT_KEY,
+    copy_ids,
+    long_hit,
+    long_slot,
+    mark_short,
+    short_hit,
+    short_key,
+    short_marked,
+    short_slot,
+    store_long,
+    store_short,
+)
+from numbatok.merge import LONG_SCRATCH, SHORT_LIMIT, merge_long, merge_short
+from numbatok.split.gpt2 import fill_ends
+from numbatok.table import hash_bytes, tables_at
+
+WORKER = np.dtype(
+    [
+        ("tables", "u8"),  # address of the TABLES record
+        ("ends", "u8"),  # uint64[BATCH + 64]: piece ends
+        ("keys", "u8"),  # uint64[(BATCH + 64) * 3]: low word, high word, slot of each piece
+        ("short_slots", "u8"),
+        ("long_slots", "u8"),
+        ("scratch", "u8"),  # for merging
+        ("scratch_size", "u8"),  # its bytes
+        ("sink", "u8"),  # uint32: where ids go that are only counted, as many as the scratch can merge
+        ("status", "u8"),  # what stopped the last call: DONE, NOT_UTF8 or NEEDS_SCRATCH
+        ("row", "u8"),  # the row where it stopped
+        ("resume", "u8"),  # the address where it stopped: a piece start
+        ("needed", "u8"),  # bytes of the piece that needs more scratch
+    ]
+)
+worker_at = record_at(WORKER)
+
+BATCH = 512
+"""Pieces that one round splits, hashes and looks up."""
+SLACK = 4
+"""Ids of room behind the last one."""
+DONE, NOT_UTF8, NEEDS_SCRATCH = 0, 1, 2
+
+U0, U1, U4, U8, U16, U60 = (np.uint64(value) for value in (0, 1, 4, 8, 16, 60))
+ROOM, KEY_STRIDE = np.uint64(BATCH), np.uint64(24)
+STATUS_DONE, STATUS_NOT_UTF8, STATUS_NEEDS_SCRATCH = np.uint64(DONE), np.uint64(NOT_UTF8), np.uint64(NEEDS_SCRATCH)
+SCRATCH_PER_BYTE = np.uint64(LONG_SCRATCH)
+TOO_LONG = ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+@kernel
+def prepare(w, at, stop, pieces):
+    """Compute key and slot of each piece and prefetch the slot; a piece above SHORT_KEY bytes gets slot 0."""
+    keys, ends, slots = w.keys, w.ends, w.short_slots
+    for index in range(pieces):
+        end = load64(ends + index * U8)
+        width = end - at
+        entry = keys + index * KEY_STRIDE
+        if width <= SHORT_KEY:
+            low, high = short_key(at, width, stop)
+            slot = short_slot(slots, low, high)
+            prefetch(slot)
+            store64(entry, low)
+            store64(entry + U8, high)
+            store64(entry + U16, slot)
+        else:
+            store64(entry + U16, U0)
+        at = end
+
+
+@kernel
+def merge_piece(w, t, at, width, out):
+    """Merge a piece by the form that its width asks for; TOO_LONG if the scratch memory is too small for it."""
+    if width <= SHORT_LIMIT:
+        return merge_short(t, at, width, w.scratch, out)
+    if width * SCRATCH_PER_BYTE <= w.scratch_size:
+        return merge_long(t, at, width, w.scratch, out)
+    return TOO_LONG
+
+
+@kernel
+def encode_by_long_table(w, t, at, width, out):
+    """Give the ids of a piece from the long table, else by merging, and remember them there if they fit."""
+    if width > LONG_KEY:
+        return merge_piece(w, t, at, width, out)
+    digest = hash_bytes(at, width)
+    slot = long_slot(w.long_slots, digest)
+    count = long_hit(slot, digest, at, width)
+    if count:
+        copy_ids(out, slot + LONG_IDS_AT, count)
+        return count
+    count = merge_piece(w, t, at, width, out)
+    if count <= LONG_IDS:
+        store_long(slot, digest, at, width, out, count)
+    return count
+
+
+@kernel
+def encode_miss(w, t, at, width, slot, low, high, out):
+    """
+    Give the ids of a short piece that its slot does not hold, and take the slot for it.
+
+    A piece of many ids is held by the long table, and marked as such in its slot: only then is it looked for there.
+    """
+    if short_marked(slot, low, high):
+        return encode_by_long_table(w, t, at, width, out)
+    count = merge_short(t, at, width, w.scratch, out)
+    if count <= SHORT_IDS:
+        store_short(slot, low, high, out, count)
+    else:
+        mark_short(slot, low, high)
+    return count
+
+
+@kernel
+def emit(w, t, at, pieces, out, keep, count):
+    """
+    Write the ids of prepared pieces behind ``count`` ids; gives the new count and the piece it stopped at.
+
+    ``keep`` is all ones to write the ids one after the other, 0 to write over the same place again (to count only).
+    """
+    keys, ends = w.keys, w.ends
+    for index in range(pieces):
+        entry = keys + index * KEY_STRIDE
+        low, high, slot = load64(entry), load64(entry + U8), load64(entry + U16)
+        cursor = out + (count & keep) * U4
+        if slot and short_hit(slot, low, high):
+            copy16(cursor, slot + U16)
+            count += load64(slot + U8) >> U60
+            continue
+        start = load64(ends + (index - U1) * U8) if index else at
+        width = load64(ends + index * U8) - start
+        if slot:
+            made = encode_miss(w, t, start, width, slot, low, high, cursor)
+        else:
+            made = encode_by_long_table(w, t, start, width, cursor)
+            if made == TOO_LONG:
+                return count, index
+        count += made
+    return count, pieces
+
+
+@kernel
+def encode_range(w, t, at, stop, out, keep):
+    """
+    Encode one text ``at .. stop`` (addresses); gives the number of ids. What stopped it is in the worker record.
+
+    Contract: ``out`` takes ``stop - at + SLACK`` ids, or with ``keep`` 0 as many as the scratch memory can merge.
+    """
+    count, status = U0, STATUS_DONE
+    while at < stop:
+        pieces = fill_ends(t.classes, at, stop, w.ends, ROOM)
+        if pieces == U0:
+            status = STATUS_NOT_UTF8
+            break
+        prepare(w, at, stop, pieces)
+        count, done = emit(w, t, at, pieces, out, keep, count)
+        start = load64(w.ends + (done - U1) * U8) if done else at
+        if done < pieces:
+            w.needed = load64(w.ends + done * U8) - start
+            status = STATUS_NEEDS_SCRATCH
+        at = start
+        if status:
+            break
+    w.status, w.resume = status, at
+    return count
+
+
+@kernel
+def encode_rows(worker, base, offsets, first, last, resume, counts, out):
+    """
+    Encode the texts ``base + offsets[row] .. base + offsets[row + 1]`` of the rows ``first .. last - 1``.
+
+    Contract: all arguments int64; ``offsets`` and ``counts`` are addresses of int64 arrays, ``counts[row]`` grows by
+    the ids of the row. ``resume`` is 0, or the address where an earlier call on row ``first`` stopped. ``out`` takes
+    one id a byte and SLACK, or is 0 to count only. Gives the number of ids, or -1 - number when it stopped early: then
+    status, row and address are in the record.
+    """
+    worker, base, offsets = np.uint64(worker), np.uint64(base), np.uint64(offsets)
+    counts, cursor, at = np.uint64(counts), np.uint64(out), np.uint64(resume)
+    w = worker_at(worker)
+    t = tables_at(w.tables)
+    keep = ALL
+    if cursor == U0:
+        cursor, keep = w.sink, U0
+    total = U0
+    row, end = np.uint64(first), np.uint64(last)
+    w.status = STATUS_DONE
+    while row < end:
+        if at == U0:
+            at = base + load64(offsets + row * U8)
+        stop = base + load64(offsets + row * U8 + U8)
+        made = encode_range(w, t, at, stop, cursor + (total & keep) * U4, keep)
+        total += made
+        store64(counts + row * U8, load64(counts + row * U8) + made)
+        if w.status:
+            break
+        at = U0
+        row += U1
+    w.row = row
+    return np.int64(-1) - np.int64(total) if w.status else np.int64(total)
+
+
+@kernel
+def merge_bytes(worker, at, width, out):
+    """
+    Merge any bytes as one piece, from Python: gives the number of ids, or -1 if the scratch memory is too small.
+
+    Contract: all arguments int64, width >= 1; ``out`` takes ``width`` ids.
+    """
+    w = worker_at(np.uint64(worker))
+    made = merge_piece(w, tables_at(w.tables), np.uint64(at), np.uint64(width), np.uint64(out))
+    return np.int64(-1) if made == TOO_LONG else np.int64(made)
+
+
+@kernel
+def seed_cache(worker):
+    """
+    Enter every token of at most SHORT_KEY bytes into its free slot, with the ids that merging its bytes gives.
+
+    Merging decides, not the id of the token: some vocabularies hold tokens that no merge reaches. Lower ids come first
+    and keep the slot. Contract: the sink takes SHORT_KEY + SLACK ids.
+    """
+    w = worker_at(np.uint64(worker))
+    t = tables_at(w.tables)
+    for token in range(t.ids):
+        start = t.blob + load32(t.starts + token * U4)
+        width = t.blob + load32(t.starts + token * U4 + U4) - start
+        if width == U0 or width > SHORT_KEY:
+            continue
+        low, high = short_key(start, width, start + U16)
+        slot = short_slot(w.short_slots, low, high)
+        if load64(slot + U8) == U0:
+            count = merge_short(t, start, width, w.scratch, w.sink)
+            if count <= SHORT_IDS:
+                store_short(slot, low, high, w.sink, count)

@@ -1,0 +1,72 @@
+"""
+Special tokens in text, by tiktoken's rules: which are refused, which become their id, and where they stand.
+
+Invariant: without permission no text turns into a special id. The leftmost special token wins, and of several that
+start at the same place the longest, whatever the order in which they were given.
+
+    >>> list(split_at_specials("a<|x|>b", {"<|x|>": 7}))
+    [('a', 7), ('b', None)]
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Literal
+
+Names = Literal["all"] | Collection[str]
+
+FEW = 4
+
+
+@functools.lru_cache(maxsize=128)
+def _finder(names: frozenset[str]) -> re.Pattern[str]:
+    return re.compile("|".join(re.escape(name) for name in sorted(names, key=lambda name: (-len(name), name))))
+
+
+def name_set(names: Names, known: frozenset[str], argument: str) -> frozenset[str]:
+    """
+    Give the set that an ``allowed_special`` or ``disallowed_special`` argument means.
+
+    Raises:
+        TypeError: for a plain string other than "all".
+
+    """
+    if isinstance(names, str):
+        if names != "all":
+            raise TypeError(f'{argument} is the string {names!r}; give "all" or a set of strings: {{{names!r}}}')
+        return known
+    return frozenset(names)
+
+
+def refuse(text: str, names: frozenset[str]) -> None:
+    """
+    Raise if the text holds one of ``names``.
+
+    Raises:
+        ValueError: names the token and the three ways out.
+
+    """
+    if len(names) <= FEW and not any(name in text for name in names):
+        return  # several times faster on short texts than a search with the pattern
+    names = names - {""}
+    found = _finder(names).search(text) if names else None
+    if found:
+        token = found.group()
+        raise ValueError(
+            f"Encountered text corresponding to disallowed special token {token!r}.\n"
+            f"To get its id, pass allowed_special={{{token!r}, ...}}.\n"
+            f"To read it as ordinary text, pass disallowed_special=(enc.special_tokens_set - {{{token!r}}}).\n"
+            "To read all special tokens as ordinary text, pass disallowed_special=()."
+        )
+
+
+def split_at_specials(text: str, specials: Mapping[str, int]) -> Iterator[tuple[str, int | None]]:
+    """Give the ordinary texts between special tokens, each with the id of the special token behind it (or None)."""
+    start = 0
+    if specials:
+        for found in _finder(frozenset(specials)).finditer(text):
+            yield text[start : found.start()], specials[found.group()]
+            start = found.end()
+    yield text[start:], None

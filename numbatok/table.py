@@ -1,0 +1,201 @@
+"""
+The flat tables of one vocabulary: merges by pair, ids by bytes, bytes by id; and the record that carries them.
+
+Invariant: a table is a power of two of slots, indexed by the high bits of an unsigned product, at most half full, with
+:data:`EMPTY` in free slots, so that a probe always ends. Kernels get one address of a :data:`TABLES` record, whose
+fields are the addresses of arrays that the model owns and keeps alive.
+
+A merge is one word: left id in 21 bits, right id in 21 bits, rank in 22 bits. A pair therefore costs one probe of one
+word, and vocabularies may have up to 2,097,152 ids.
+
+    >>> hex(int(pack_pair(np.uint64(1), np.uint64(2))))
+    '0x80000800000'
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from numbatok._jit import kernel
+from numbatok._llvm import load8, load32, load64, record_at, store8, store32, store64
+
+ID_BITS, RANK_BITS = 21, 22
+
+TABLES = np.dtype(
+    [
+        ("classes", "u8"),  # uint8: the two-stage class table of unicode.py
+        ("pair_slots", "u8"),  # uint64[2**k]: packed merges, EMPTY where free
+        ("pair_shift", "u8"),  # 64 - k
+        ("merged", "u8"),  # uint32[merges]: rank -> id that the merge makes
+        ("byte_ids", "u8"),  # uint32[256]: byte -> id
+        ("byte_pairs", "u8"),  # uint32[65536]: two bytes, first one high -> rank of their merge or NO_RANK
+        ("piece_slots", "u8"),  # uint32[2**k]: ids hashed by their bytes, NO_ID where free
+        ("piece_shift", "u8"),  # 64 - k
+        ("blob", "u8"),  # uint8: the bytes of all tokens one after the other, 16 bytes of slack behind
+        ("starts", "u8"),  # uint32[ids + 1]: where each token starts in the blob
+        ("ids", "u8"),  # number of ids that the blob covers, gaps included (a gap has no bytes)
+    ]
+)
+tables_at = record_at(TABLES)
+
+EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
+NO_RANK = np.uint64(0xFFFFFFFF)
+NO_ID = np.uint64(0xFFFFFFFF)
+RANK_MASK = np.uint64((1 << RANK_BITS) - 1)
+RANK_SHIFT = np.uint64(RANK_BITS)
+LEFT_SHIFT = np.uint64(RANK_BITS + ID_BITS)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIXER = np.uint64(0xD6E8FEB86659FD93)
+U0, U1, U4, U8, U32, U64 = (np.uint64(value) for value in (0, 1, 4, 8, 32, 64))
+
+
+@kernel
+def pack_pair(left, right):
+    """Give the packed merge of two ids with rank 0: the key part of a slot."""
+    return (left << LEFT_SHIFT) | (right << RANK_SHIFT)
+
+
+@kernel
+def pair_slot(key, shift):
+    """Give the first slot to probe for a packed pair (Knuth's multiplicative hash after one fold)."""
+    return ((key ^ (key >> U32)) * GOLDEN) >> shift
+
+
+@kernel
+def pair_rank(slots, shift, left, right):
+    """Give the rank of the merge of two ids, or NO_RANK."""
+    key = pack_pair(left, right)
+    slot = pair_slot(key, shift)
+    mask = (U1 << (U64 - shift)) - U1
+    entry = load64(slots + slot * U8)
+    while entry != EMPTY:
+        if (entry ^ key) <= RANK_MASK:
+            return entry & RANK_MASK
+        slot = (slot + U1) & mask
+        entry = load64(slots + slot * U8)
+    return NO_RANK
+
+
+@kernel
+def insert_pairs(slots, shift, lefts, rights, count):
+    """
+    Enter the merges of ranks 0 to count - 1 into empty slots; gives the number of pairs met twice.
+
+    Contract: ``lefts`` and ``rights`` are uint32[count]; the table has at least 2 * count slots. A pair met twice keeps
+    its lower rank.
+    """
+    slots, shift, lefts, rights = np.uint64(slots), np.uint64(shift), np.uint64(lefts), np.uint64(rights)
+    mask = (U1 << (U64 - shift)) - U1
+    twice = U0
+    for rank in range(np.uint64(count)):
+        key = pack_pair(load32(lefts + rank * U4), load32(rights + rank * U4))
+        slot = pair_slot(key, shift)
+        entry = load64(slots + slot * U8)
+        while entry != EMPTY and (entry ^ key) > RANK_MASK:
+            slot = (slot + U1) & mask
+            entry = load64(slots + slot * U8)
+        if entry == EMPTY:
+            store64(slots + slot * U8, key | rank)
+        else:
+            twice += U1
+    return twice
+
+
+@kernel
+def hash_bytes(at, width):
+    """Give a 64-bit hash of ``width`` bytes (eight at a time, multiply and fold)."""
+    state = width * GOLDEN
+    end = at + width
+    while at + U8 <= end:
+        state = (state ^ load64(at)) * MIXER
+        state ^= state >> U32
+        at += U8
+    while at < end:
+        state = (state ^ load8(at)) * GOLDEN
+        at += U1
+    return (state ^ (state >> U32)) * MIXER
+
+
+@kernel
+def same_bytes(one, other, width):
+    """Tell whether two ranges of ``width`` bytes hold the same."""
+    end = one + width
+    while one + U8 <= end:
+        if load64(one) != load64(other):
+            return False
+        one += U8
+        other += U8
+    while one < end:
+        if load8(one) != load8(other):
+            return False
+        one += U1
+        other += U1
+    return True
+
+
+@kernel
+def piece_id(t, at, width):
+    """Give the id of the token with exactly these bytes, or NO_ID. Contract: width >= 1."""
+    mask = (U1 << (U64 - t.piece_shift)) - U1
+    slot = hash_bytes(at, width) >> t.piece_shift
+    token = load32(t.piece_slots + slot * U4)
+    while token != NO_ID:
+        start = load32(t.starts + token * U4)
+        size = load32(t.starts + token * U4 + U4) - start
+        if size == width and same_bytes(t.blob + start, at, width):
+            return token
+        slot = (slot + U1) & mask
+        token = load32(t.piece_slots + slot * U4)
+    return NO_ID
+
+
+@kernel
+def find_token(tables, at, width):
+    """Give the id of the token with exactly these bytes, or -1 (the entry from Python)."""
+    token = piece_id(tables_at(np.uint64(tables)), np.uint64(at), np.uint64(width))
+    return np.int64(-1) if token == NO_ID else np.int64(token)
+
+
+@kernel
+def insert_pieces(tables):
+    """
+    Enter every token with bytes into the empty piece slots; gives the number of tokens met twice.
+
+    Contract: the table has at least twice as many slots as there are ids.
+    """
+    t = tables_at(np.uint64(tables))
+    mask = (U1 << (U64 - t.piece_shift)) - U1
+    twice = U0
+    for token in range(t.ids):
+        start = load32(t.starts + token * U4)
+        size = load32(t.starts + token * U4 + U4) - start
+        if size == U0:
+            continue
+        if piece_id(t, t.blob + start, size) != NO_ID:
+            twice += U1
+            continue
+        slot = hash_bytes(t.blob + start, size) >> t.piece_shift
+        while load32(t.piece_slots + slot * U4) != NO_ID:
+            slot = (slot + U1) & mask
+        store32(t.piece_slots + slot * U4, token)
+    return twice
+
+
+@kernel
+def expand_merges(lefts, rights, merged, count, starts, blob):
+    """
+    Write the bytes of the token that each merge makes: those of its left part, then those of its right part.
+
+    Contract: in rank order, ids rising, the parts have their bytes already; ``starts`` is final (see model.py).
+    """
+    lefts, rights, merged = np.uint64(lefts), np.uint64(rights), np.uint64(merged)
+    starts, blob = np.uint64(starts), np.uint64(blob)
+    for rank in range(np.uint64(count)):
+        target = blob + load32(starts + load32(merged + rank * U4) * U4)
+        for part in (load32(lefts + rank * U4), load32(rights + rank * U4)):
+            source = blob + load32(starts + part * U4)
+            end = blob + load32(starts + part * U4 + U4)
+            while source < end:
+                store8(target, load8(source))
+                source += U1
+                target += U1

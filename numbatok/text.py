@@ -1,0 +1,121 @@
+r"""
+Python's texts as bytes at an address: ``str``, ``bytes`` and arrays of bytes, copied only where it cannot be avoided.
+
+Invariant: the bytes of a ``str`` are valid UTF-8. A surrogate pair that a JSON reader left as two halves becomes its
+character and a lone half becomes U+FFFD, as in tiktoken. An ASCII ``str`` and ``bytes`` are read in place.
+
+    >>> text_span("caf\u00e9")[1]
+    5
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from numbatok.ragged import Rows
+
+Text = str | bytes | bytearray | memoryview | npt.NDArray[np.uint8]
+
+_str_address = ctypes.pythonapi.PyUnicode_AsUTF8
+_str_address.argtypes, _str_address.restype = [ctypes.py_object], ctypes.c_void_p
+_bytes_address = ctypes.pythonapi.PyBytes_AsString
+_bytes_address.argtypes, _bytes_address.restype = [ctypes.py_object], ctypes.c_void_p
+_new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize
+_new_bytes.argtypes, _new_bytes.restype = [ctypes.c_void_p, ctypes.c_ssize_t], ctypes.py_object
+
+
+Span = tuple[int, int, object]
+"""Bytes in memory: address, size, and the owner that keeps them alive. Not a named tuple: that costs 0.25 us more."""
+
+
+def utf8(text: str) -> bytes:
+    """Give the UTF-8 bytes of a ``str``, with surrogates repaired."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def text_span(text: Text) -> Span:
+    """
+    Give the bytes of a text in place, or of a copy where ``text`` is not ASCII or not contiguous.
+
+    Raises:
+        TypeError: for what is neither ``str``, ``bytes`` nor an array of bytes.
+
+    """
+    if isinstance(text, str):
+        if text.isascii():
+            return (_str_address(text), len(text), text)
+        text = utf8(text)
+    if isinstance(text, bytes):
+        return (_bytes_address(text), len(text), text)
+    return _array_span(text)
+
+
+def _array_span(text: Any) -> Span:
+    if isinstance(text, (bytearray, memoryview)):
+        text = np.frombuffer(text, np.uint8)
+    if not isinstance(text, np.ndarray) or text.dtype != np.uint8 or text.ndim != 1:
+        kind = f"a {text.dtype} array" if isinstance(text, np.ndarray) else type(text).__name__
+        hint = "; for many texts call encode_batch" if isinstance(text, (list, tuple)) else ""
+        raise TypeError(f"text is {kind}; give a str, bytes or a one-dimensional uint8 array{hint}")
+    data = np.ascontiguousarray(text)
+    return (int(data.ctypes.data), data.size, data)
+
+
+def new_bytes(size: int) -> tuple[bytes, int]:
+    """Give a new ``bytes`` of ``size``, not yet filled, and its address (CPython lets its creator fill it)."""
+    data: bytes = _new_bytes(None, size)
+    return data, _bytes_address(data)
+
+
+def bytes_at(address: int, size: int) -> bytes:
+    """Give a copy of the bytes at an address."""
+    return ctypes.string_at(address, size)
+
+
+def join_rows(texts: Iterable[Text]) -> Rows:
+    """
+    Put many texts into one buffer.
+
+    Raises:
+        TypeError: for one text given in place of many, and for a row that is not a text; names the row.
+
+    """
+    if isinstance(texts, (str, bytes, bytearray, memoryview)):
+        raise TypeError(f"a batch is wanted and one {type(texts).__name__} was given; pass a list of texts: [text]")
+    rows = texts if isinstance(texts, list) else list(texts)
+    try:
+        joined = "".join(rows)  # type: ignore[arg-type]  # other kinds raise, and take the longer way
+    except TypeError:
+        joined = "\x80"
+    if joined.isascii():
+        return _rows(text_span(joined), np.fromiter(map(len, rows), np.int64, len(rows)))
+    parts = [_row_bytes(index, text) for index, text in enumerate(rows)]
+    return _rows(text_span(b"".join(parts)), np.fromiter(map(len, parts), np.int64, len(parts)))
+
+
+def _rows(span: Span, sizes: npt.NDArray[np.int64]) -> Rows:
+    address, _, owner = span
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return Rows(address, offsets, owner)
+
+
+def _row_bytes(index: int, text: Text) -> bytes:
+    if isinstance(text, str):
+        return utf8(text)
+    if isinstance(text, bytes):
+        return text
+    try:
+        address, size, _ = text_span(text)
+    except TypeError as error:
+        found = "None" if text is None else type(text).__name__
+        raise TypeError(f"row {index} of the batch is {found}; every row must be a str or bytes") from error
+    return bytes_at(address, size)

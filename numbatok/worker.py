@@ -1,0 +1,97 @@
+"""
+Workers: the memory that one encoding call needs, kept warm between calls and lent to one call at a time.
+
+Invariant: a worker belongs to at most one running call, so nothing in it is ever shared between threads. Its memory is
+bounded: :data:`~numbatok.cache.CACHE_BYTES` of cache, and scratch that grows only with the longest piece it has met.
+
+    >>> from numbatok.model import load_embedded
+    >>> pool = WorkerPool(load_embedded("r50k_base"))
+    >>> worker = pool.take()
+    >>> pool.give_back(worker)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from numbatok.cache import LONG_BITS, LONG_SLOT, SHORT_BITS, SHORT_SLOT
+from numbatok.encoder import BATCH, SLACK, WORKER, seed_cache
+from numbatok.merge import LONG_SCRATCH
+from numbatok.model import Model, address
+
+SCRATCH_BYTES = 1 << 20
+"""Scratch of a new worker: merges pieces of up to 32 KiB."""
+OUTPUT_BYTES = 1 << 16
+"""Longest text, in bytes, whose ids go through the worker's own output."""
+
+
+class Worker:
+    """One record of addresses for the kernels, and the arrays behind them."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.record = np.zeros(1, WORKER)
+        self.address = address(self.record)
+        self.span = np.zeros(2, np.int64)
+        """Offsets of a batch of one text: 0 and its size."""
+        self.span_address = address(self.span)
+        self.count = np.zeros(1, np.int64)
+        self.count_address = address(self.count)
+        self.output = np.empty(OUTPUT_BYTES + SLACK, np.uint32)
+        """The ids of a short text, copied from here: its memory is warm."""
+        self.output_address = address(self.output)
+        self._ends = np.empty(BATCH + 64, np.uint64)
+        self._keys = np.empty(3 * (BATCH + 64), np.uint64)
+        self._short = np.zeros(SHORT_SLOT << SHORT_BITS, np.uint8)
+        self._long = np.zeros(LONG_SLOT << LONG_BITS, np.uint8)
+        self.record["tables"] = model.address
+        self.record["ends"], self.record["keys"] = address(self._ends), address(self._keys)
+        self.record["short_slots"], self.record["long_slots"] = address(self._short), address(self._long)
+        self._set_scratch(SCRATCH_BYTES)
+        seed_cache(self.address)
+
+    def _set_scratch(self, size: int) -> None:
+        self._scratch = np.empty(size, np.uint8)
+        self._sink = np.empty(size // LONG_SCRATCH + SLACK, np.uint32)
+        self.record["scratch"], self.record["scratch_size"] = address(self._scratch), size
+        self.record["sink"] = address(self._sink)
+
+    def grow_scratch(self, piece_bytes: int) -> None:
+        """Make the scratch large enough to merge a piece of ``piece_bytes`` (and up to twice that)."""
+        self._set_scratch(2 * piece_bytes * LONG_SCRATCH)
+
+    def trim_scratch(self) -> None:
+        """Give the memory of a giant piece back."""
+        if len(self._scratch) > 64 * SCRATCH_BYTES:
+            self._set_scratch(SCRATCH_BYTES)
+
+
+class WorkerPool:
+    """The idle workers of one model. Taking and giving back are atomic list operations: no lock is needed."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._idle: list[Worker] = []
+        self._slices = np.empty(0, np.uint32)
+
+    def take(self) -> Worker:
+        """Give an idle worker, the warmest first, or a new one."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return Worker(self._model)
+
+    def give_back(self, worker: Worker) -> None:
+        """Keep a worker for the next call."""
+        self._idle.append(worker)
+
+    def slices(self, room: int) -> int:
+        """Give the address of memory for ``room`` ids, kept between calls; for the one parallel call at a time."""
+        if len(self._slices) < room:
+            self._slices = np.empty(room, np.uint32)
+        return address(self._slices)
+
+    def clear(self) -> None:
+        """Forget all idle workers and their caches."""
+        self._idle.clear()
+        self._slices = np.empty(0, np.uint32)
