@@ -1,5 +1,4 @@
-"""
-numbatok: exact, very fast byte-pair-encoding tokenization, in Python source only.
+"""numbatok: exact, very fast byte-pair-encoding tokenization, in Python source only.
 
     >>> import numbatok
     >>> enc = numbatok.get_encoding("gpt2")

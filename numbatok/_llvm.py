@@ -1,5 +1,4 @@
-"""
-Machine words at addresses: the intrinsics that Numba does not offer, each with its Python twin.
+"""Machine words at addresses: the intrinsics that Numba does not offer, each with its Python twin.
 
 Invariant: all values are ``uint64`` (a mix with a signed or literal operand would turn them into ``int64`` or floats),
 all IR is generic LLVM (no target names), and every load or store is unaligned. Nothing here checks bounds: whoever
@@ -208,8 +207,7 @@ in_range_mask = _define(_in_range_mask, _words(3), _emit_in_range_mask)
 
 
 def record_at(dtype: np.dtype[Any]) -> Any:
-    """
-    Make ``view(address)`` that reads the record of ``dtype`` stored at ``address`` by field name.
+    """Make ``view(address)`` that reads the record of ``dtype`` stored at ``address`` by field name.
 
     Numba represents a record by its address, so the view costs nothing, and one word carries all tables to a kernel.
     """

@@ -1,5 +1,4 @@
-"""
-Many texts at once: chunks cut where it is exact, lanes that take the next chunk, the only ``prange`` of the package.
+"""Many texts at once: chunks cut where it is exact, lanes that take the next chunk, the only ``prange`` of the package.
 
 Invariant: the ids depend on the texts alone. A chunk holds whole rows or a part of one row between safe cuts and writes
 its own slice of memory, and the slices are put together in order; how many lanes run, and which lane takes which chunk,
@@ -59,7 +58,17 @@ class NotUtf8(Exception):
 def run_chunk(chunk, worker):
     """Encode one chunk with one worker, then note how it ended."""
     c, w = chunk_at(chunk), worker_at(worker)
-    made = encode_rows(worker, c.base, c.offsets, c.first, c.last, c.resume, c.counts, c.out + c.total * U4)
+    out = np.int64(c.out + c.total * U4)
+    made = encode_rows(  # int64, so that there is one encode_rows for this and for Python
+        np.int64(worker),
+        np.int64(c.base),
+        np.int64(c.offsets),
+        np.int64(c.first),
+        np.int64(c.last),
+        np.int64(c.resume),
+        np.int64(c.counts),
+        out,
+    )
     c.total += np.uint64(made if made >= 0 else -1 - made)
     c.status, c.row, c.resume, c.needed = w.status, w.row, w.resume, w.needed
 
@@ -114,8 +123,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def lane_count(threads: int | None) -> int:
-    """
-    Give the number of lanes for a ``threads=`` argument: None is all cores, or 1 in a process of a pool.
+    """Give the number of lanes for a ``threads=`` argument: None is all cores, or 1 in a process of a pool.
 
     Raises:
         ValueError: for 0 and negative numbers.
@@ -148,8 +156,7 @@ def finish(worker: Worker, call: tuple[int, ...]) -> int:
 
 
 def encode_one(worker: Worker, span: Span, out: int) -> int:
-    """
-    Encode one text on this thread, its ids to ``out`` (0: count only); gives their number.
+    """Encode one text on this thread, its ids to ``out`` (0: count only); gives their number.
 
     Raises:
         NotUtf8: the bytes are not UTF-8.
@@ -190,8 +197,7 @@ def finish_chunks(chunks: Chunks, worker: Worker) -> None:
 
 
 def encode_parallel(pool: WorkerPool, lanes: list[Worker], rows: Rows, counts: Offsets, count: bool) -> Ids:
-    """
-    Encode the rows in as many lanes as there are workers; gives the flat ids.
+    """Encode the rows in as many lanes as there are workers; gives the flat ids.
 
     The chunks go through in steps of about STEP_BYTES: encode into slices, then place the slices. Slices have room for
     one id a byte, several times what is needed, so writing them once for the whole batch would touch all that memory.
@@ -227,8 +233,7 @@ def encode_alone(worker: Worker, rows: Rows, counts: Offsets, count: bool) -> Id
 
 
 def encode_batch(pool: WorkerPool, rows: Rows, threads: int | None, count: bool = False) -> Ragged:
-    """
-    Encode the rows; with ``count`` no ids are kept.
+    """Encode the rows; with ``count`` no ids are kept.
 
     Raises:
         NotUtf8: some row is not UTF-8.

@@ -1,5 +1,4 @@
-"""
-Chunks of a batch: many small rows together, a giant row in parts, each with its own slice of the output.
+"""Chunks of a batch: many small rows together, a giant row in parts, each with its own slice of the output.
 
 Invariant: the chunks cover all rows in order, once; a row is cut at safe cuts only (see split/cuts.py), so every chunk
 can be encoded alone.

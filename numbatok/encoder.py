@@ -1,9 +1,8 @@
-"""
-Text to ids on one thread: split, look up, merge what is new, write. The one serial path of the whole package.
+"""Text to ids on one thread: split, look up, merge what is new, write. The one serial path of the whole package.
 
 Invariant: a range that starts at a piece start and ends at the end of a text (or at a safe cut, see batch.py) gives the
 ids of the whole; every piece gives at most as many ids as it has bytes, so ``stop - at`` ids of room are enough, plus
-:data:`SLACK` because ids are stored four at a time.
+:data:`SLACK` because ids are stored several at a time.
 
 A worker is one record of addresses: the tables, scratch memory and the cache. One call at a time may use it.
 
@@ -17,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from numbatok._jit import kernel
-from numbatok._llvm import copy16, load32, load64, prefetch, record_at, store64
+from numbatok._llvm import load32, load64, prefetch, record_at, store64
 from numbatok.cache import (
     LONG_IDS,
     LONG_IDS_AT,
@@ -25,6 +24,7 @@ from numbatok.cache import (
     SHORT_IDS,
     SHORT_KEY,
     copy_ids,
+    copy_short,
     long_hit,
     long_slot,
     mark_short,
@@ -57,13 +57,13 @@ WORKER = np.dtype(
 )
 worker_at = record_at(WORKER)
 
-BATCH = 512
+BATCH = 256
 """Pieces that one round splits, hashes and looks up."""
-SLACK = 4
+SLACK = 16
 """Ids of room behind the last one."""
 DONE, NOT_UTF8, NEEDS_SCRATCH = 0, 1, 2
 
-U0, U1, U4, U8, U16, U60 = (np.uint64(value) for value in (0, 1, 4, 8, 16, 60))
+U0, U1, U4, U8, U16 = (np.uint64(value) for value in (0, 1, 4, 8, 16))
 ROOM, KEY_STRIDE = np.uint64(BATCH), np.uint64(24)
 STATUS_DONE, STATUS_NOT_UTF8, STATUS_NEEDS_SCRATCH = np.uint64(DONE), np.uint64(NOT_UTF8), np.uint64(NEEDS_SCRATCH)
 SCRATCH_PER_BYTE = np.uint64(LONG_SCRATCH)
@@ -119,8 +119,7 @@ def encode_by_long_table(w, t, at, width, out):
 
 @kernel
 def encode_miss(w, t, at, width, slot, low, high, out):
-    """
-    Give the ids of a short piece that its slot does not hold, and take the slot for it.
+    """Give the ids of a short piece that its slot does not hold, and take the slot for it.
 
     A piece of many ids is held by the long table, and marked as such in its slot: only then is it looked for there.
     """
@@ -136,8 +135,7 @@ def encode_miss(w, t, at, width, slot, low, high, out):
 
 @kernel
 def emit(w, t, at, pieces, out, keep, count):
-    """
-    Write the ids of prepared pieces behind ``count`` ids; gives the new count and the piece it stopped at.
+    """Write the ids of prepared pieces behind ``count`` ids; gives the new count and the piece it stopped at.
 
     ``keep`` is all ones to write the ids one after the other, 0 to write over the same place again (to count only).
     """
@@ -147,8 +145,7 @@ def emit(w, t, at, pieces, out, keep, count):
         low, high, slot = load64(entry), load64(entry + U8), load64(entry + U16)
         cursor = out + (count & keep) * U4
         if slot and short_hit(slot, low, high):
-            copy16(cursor, slot + U16)
-            count += load64(slot + U8) >> U60
+            count += copy_short(slot, cursor)
             continue
         start = load64(ends + (index - U1) * U8) if index else at
         width = load64(ends + index * U8) - start
@@ -164,8 +161,7 @@ def emit(w, t, at, pieces, out, keep, count):
 
 @kernel
 def encode_range(w, t, at, stop, out, keep):
-    """
-    Encode one text ``at .. stop`` (addresses); gives the number of ids. What stopped it is in the worker record.
+    """Encode one text ``at .. stop`` (addresses); gives the number of ids. What stopped it is in the worker record.
 
     Contract: ``out`` takes ``stop - at + SLACK`` ids, or with ``keep`` 0 as many as the scratch memory can merge.
     """
@@ -190,8 +186,7 @@ def encode_range(w, t, at, stop, out, keep):
 
 @kernel
 def encode_rows(worker, base, offsets, first, last, resume, counts, out):
-    """
-    Encode the texts ``base + offsets[row] .. base + offsets[row + 1]`` of the rows ``first .. last - 1``.
+    """Encode the texts ``base + offsets[row] .. base + offsets[row + 1]`` of the rows ``first .. last - 1``.
 
     Contract: all arguments int64; ``offsets`` and ``counts`` are addresses of int64 arrays, ``counts[row]`` grows by
     the ids of the row. ``resume`` is 0, or the address where an earlier call on row ``first`` stopped. ``out`` takes
@@ -225,8 +220,7 @@ def encode_rows(worker, base, offsets, first, last, resume, counts, out):
 
 @kernel
 def merge_bytes(worker, at, width, out):
-    """
-    Merge any bytes as one piece, from Python: gives the number of ids, or -1 if the scratch memory is too small.
+    """Merge any bytes as one piece, from Python: gives the number of ids, or -1 if the scratch memory is too small.
 
     Contract: all arguments int64, width >= 1; ``out`` takes ``width`` ids.
     """
@@ -237,8 +231,7 @@ def merge_bytes(worker, at, width, out):
 
 @kernel
 def seed_cache(worker):
-    """
-    Enter every token of at most SHORT_KEY bytes into its free slot, with the ids that merging its bytes gives.
+    """Enter every token of at most SHORT_KEY bytes into its free slot, with the ids that merging its bytes gives.
 
     Merging decides, not the id of the token: some vocabularies hold tokens that no merge reaches. Lower ids come first
     and keep the slot. Contract: the sink takes SHORT_KEY + SLACK ids.

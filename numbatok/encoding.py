@@ -1,5 +1,4 @@
-"""
-The class that users touch.
+"""The class that users touch.
 
 Invariant: every way in gives the ids of tiktoken; the methods differ only in the shape of what they take and give.
 
@@ -36,8 +35,7 @@ ENDOFTEXT = "<|endoftext|>"
 
 
 class Encoding:
-    """
-    A vocabulary with its split: text to ids and back. Get one from :func:`numbatok.get_encoding`.
+    """A vocabulary with its split: text to ids and back. Get one from :func:`numbatok.get_encoding`.
 
     Safe to use from several threads at once. Pickled by name, so that a worker process loads its own tables.
 
@@ -67,8 +65,7 @@ class Encoding:
     # ---- text to ids, as tiktoken does it -------------------------------------------------------------------------
 
     def encode_ordinary(self, text: Text) -> list[int]:
-        """
-        Encode a text; special tokens are read as ordinary text.
+        """Encode a text; special tokens are read as ordinary text.
 
         >>> numbatok.get_encoding("gpt2").encode_ordinary("<|endoftext|>")
         [27, 91, 437, 1659, 5239, 91, 29]
@@ -81,8 +78,7 @@ class Encoding:
             self._pool.give_back(worker)
 
     def encode(self, text: Text, *, allowed_special: Names = NOTHING, disallowed_special: Names = "all") -> list[int]:
-        """
-        Encode a text; special tokens in it are refused, unless the caller says what they mean.
+        """Encode a text; special tokens in it are refused, unless the caller says what they mean.
 
         Args:
             text: a ``str``, or bytes (read as UTF-8).
@@ -108,8 +104,7 @@ class Encoding:
         return self._encode_allowed(text, allowed) if allowed else self.encode_flat(text)
 
     def encode_ordinary_batch(self, text: Iterable[Text], *, num_threads: int | None = None) -> list[list[int]]:
-        """
-        Encode many texts as :meth:`encode_ordinary` does, on ``num_threads`` threads (None: all cores).
+        """Encode many texts as :meth:`encode_ordinary` does, on ``num_threads`` threads (None: all cores).
 
         >>> numbatok.get_encoding("gpt2").encode_ordinary_batch(["hello world", ""])
         [[31373, 995], []]
@@ -135,8 +130,7 @@ class Encoding:
         return [self.encode(one, **specials) for one in texts]
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
-        """
-        Give the id of the token with exactly this text, special or not.
+        """Give the id of the token with exactly this text, special or not.
 
         Raises:
             KeyError: there is no such token.
@@ -157,8 +151,7 @@ class Encoding:
     # ---- text to ids, flat ----------------------------------------------------------------------------------------
 
     def encode_flat(self, text: Text) -> Ids:
-        """
-        Encode one text (str, bytes or uint8 array) to a uint32 array; special tokens are ordinary text.
+        """Encode one text (str, bytes or uint8 array) to a uint32 array; special tokens are ordinary text.
 
         >>> numbatok.get_encoding("gpt2").encode_flat(b"hello world")
         array([31373,   995], dtype=uint32)
@@ -171,8 +164,7 @@ class Encoding:
             self._pool.give_back(worker)
 
     def encode_batch_flat(self, texts: Iterable[Text], *, threads: int | None = None) -> Ragged:
-        """
-        Encode many texts to one array of ids and the offsets of the rows; special tokens are ordinary text.
+        """Encode many texts to one array of ids and the offsets of the rows; special tokens are ordinary text.
 
         Args:
             texts: an iterable of str or bytes.
@@ -185,8 +177,7 @@ class Encoding:
         return self._encode_rows(join_rows(texts), threads)
 
     def count(self, text: Text) -> int:
-        """
-        Count the ids of a text without keeping them.
+        """Count the ids of a text without keeping them.
 
         >>> numbatok.get_encoding("gpt2").count("hello world")
         2
@@ -201,8 +192,7 @@ class Encoding:
             self._pool.give_back(worker)
 
     def count_batch(self, texts: Iterable[Text], *, threads: int | None = None) -> Offsets:
-        """
-        Count the ids of each text without keeping them; gives an int64 array.
+        """Count the ids of each text without keeping them; gives an int64 array.
 
         >>> numbatok.get_encoding("gpt2").count_batch(["hello world", ""])
         array([2, 0])
@@ -214,8 +204,7 @@ class Encoding:
             return np.diff(self._encode_each(rows).offsets)
 
     def split(self, text: Text) -> list[tuple[int, int]]:
-        """
-        Give the byte ranges of the pieces that are merged apart from each other.
+        """Give the byte ranges of the pieces that are merged apart from each other.
 
         Raises:
             ValueError: the bytes are not UTF-8.
@@ -234,8 +223,7 @@ class Encoding:
     # ---- ids to text ----------------------------------------------------------------------------------------------
 
     def decode_bytes(self, tokens: Tokens, *, unknown: Unknown = "error") -> bytes:
-        """
-        Give the bytes of ids (a list, or an integer array of any type).
+        """Give the bytes of ids (a list, or an integer array of any type).
 
         Args:
             tokens: the ids.
@@ -268,8 +256,7 @@ class Encoding:
         return [self.decode_bytes(tokens) for tokens in batch]
 
     def decode_single_token_bytes(self, token: int) -> bytes:
-        """
-        Give the bytes of one id.
+        """Give the bytes of one id.
 
         Raises:
             KeyError: the encoding has no such id.
@@ -278,8 +265,7 @@ class Encoding:
         return decode(self._model, [token], "error")
 
     def decode_tokens_bytes(self, tokens: Tokens) -> list[bytes]:
-        """
-        Give the bytes of each id.
+        """Give the bytes of each id.
 
         >>> numbatok.get_encoding("gpt2").decode_tokens_bytes([31373, 995])
         [b'hello', b' world']

@@ -1,5 +1,4 @@
-"""
-Ids from Python and back to bytes: lists, arrays of any integer type and stride, checked before a kernel sees them.
+"""Ids from Python and back to bytes: lists, arrays of any integer type and stride, checked before a kernel sees them.
 
 Invariant: a kernel gets contiguous uint32 only. What does not fit there raises; nothing wraps around.
 
@@ -28,8 +27,7 @@ LARGEST = 0xFFFFFFFF
 
 
 def id_array(tokens: Tokens) -> Ids:
-    """
-    Give ids as a contiguous uint32 array.
+    """Give ids as a contiguous uint32 array.
 
     Raises:
         TypeError: for what does not hold integers.
@@ -56,8 +54,7 @@ def _from_array(tokens: npt.NDArray[Any]) -> Ids:
 
 
 def decode(model: Model, tokens: Tokens, unknown: Unknown) -> bytes:
-    """
-    Give the bytes of ids, one after the other.
+    """Give the bytes of ids, one after the other.
 
     Raises:
         KeyError: for an id that the model does not have, unless ``unknown`` is "skip".

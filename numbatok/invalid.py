@@ -1,5 +1,4 @@
-r"""
-Bytes that are not UTF-8: tiktoken's byte-level rule, which reads everything from the last safe place as one piece.
+r"""Bytes that are not UTF-8: tiktoken's byte-level rule, which reads everything from the last safe place as one piece.
 
 The valid prefix is encoded as text. Its last piece is taken back, with the tokens of blanks before it if it starts with
 one; its bytes and all bytes from the first invalid one on are merged as a single piece.

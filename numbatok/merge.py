@@ -1,5 +1,4 @@
-"""
-Merging one piece into ids: lowest rank first, leftmost on ties, in two forms that give the same ids.
+"""Merging one piece into ids: lowest rank first, leftmost on ties, in two forms that give the same ids.
 
 Invariant: at every moment each symbol that is alive stands at the position of its first byte, so the order of positions
 is the order of the text, and "leftmost" is "lowest position".
@@ -76,8 +75,7 @@ def row_minimum(row, vectors):
 
 @kernel
 def merge_short(t, at, width, scratch, out):
-    """
-    Merge a piece of 1 to SHORT_LIMIT bytes; writes its ids (uint32) to ``out`` and gives their number.
+    """Merge a piece of 1 to SHORT_LIMIT bytes; writes its ids (uint32) to ``out`` and gives their number.
 
     Contract: ``scratch`` has SHORT_SCRATCH bytes, ``out`` takes ``width`` ids.
     """
@@ -183,8 +181,7 @@ def renew(t, tokens, ranks, left, right, heap, size):
 
 @kernel
 def merge_long(t, at, width, scratch, out):
-    """
-    Merge a piece of any length up to 2**32 - 2 bytes; writes its ids to ``out`` and gives their number.
+    """Merge a piece of any length up to 2**32 - 2 bytes; writes its ids to ``out`` and gives their number.
 
     Contract: ``scratch`` has LONG_SCRATCH * width bytes, ``out`` takes ``width`` ids.
     """

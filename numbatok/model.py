@@ -1,5 +1,4 @@
-"""
-The frozen tables of one vocabulary and their metadata: built once, checked, shared by all workers.
+"""The frozen tables of one vocabulary and their metadata: built once, checked, shared by all workers.
 
 Invariant: once built nothing changes, so kernels may read the tables from any thread. The record in ``tables`` holds
 addresses of this process: it is rebuilt, never pickled.
@@ -44,8 +43,7 @@ def copy_bytes(target, source, end):
 
 @kernel
 def expand_merges(lefts, rights, merged, count, starts, blob):
-    """
-    Derive where each token starts and its bytes (those of its left part, then of its right part) in rank order.
+    """Derive where each token starts and its bytes (those of its left part, then of its right part) in rank order.
 
     Contract: uint32 arrays by address; ``starts[:257]`` is 0 to 256 (the byte tokens come first), ``merged`` rises and
     no part is made after its merge. With ``blob`` 0 only ``starts`` is filled. Gives the size of the blob.
@@ -79,8 +77,7 @@ def power_of_two(least: int) -> int:
 
 
 class Model:
-    """
-    The tables of one vocabulary. Build one with :meth:`from_merges` or :func:`load_embedded`.
+    """The tables of one vocabulary. Build one with :meth:`from_merges` or :func:`load_embedded`.
 
     Attributes:
         lefts, rights: uint32[merges], the two parts of each merge in rank order.
@@ -162,8 +159,7 @@ class Model:
 
 
 def load_embedded(name: str, specials: Mapping[str, int] | None = None) -> Model:
-    """
-    Load a vocabulary that the package carries: 256 bytes in id order, then three byte planes each of left and right.
+    """Load a vocabulary that the package carries: 256 bytes in id order, then three byte planes each of left and right.
 
     The layout keeps like next to like, which the compressor likes: 158 kB for 50,000 merges.
     """

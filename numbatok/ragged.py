@@ -1,5 +1,4 @@
-"""
-The two ends of a batch: texts in one buffer, and ids in one array, each with the offsets of its rows.
+"""The two ends of a batch: texts in one buffer, and ids in one array, each with the offsets of its rows.
 
 Invariant: ``offsets[0]`` is 0, offsets never fall, and the last one is the number of ids: Arrow's list layout.
 
@@ -22,8 +21,7 @@ Offsets = npt.NDArray[np.int64]
 
 
 class Rows(NamedTuple):
-    """
-    Texts in one buffer: row ``i`` is the bytes ``base + offsets[i] .. base + offsets[i + 1]``.
+    """Texts in one buffer: row ``i`` is the bytes ``base + offsets[i] .. base + offsets[i + 1]``.
 
     Attributes:
         base: the address of the buffer.
@@ -43,8 +41,7 @@ class Rows(NamedTuple):
 
 
 class Ragged(NamedTuple):
-    """
-    Rows of ids in one flat array: row ``i`` is ``tokens[offsets[i]:offsets[i + 1]]``, Arrow's list layout.
+    """Rows of ids in one flat array: row ``i`` is ``tokens[offsets[i]:offsets[i + 1]]``, Arrow's list layout.
 
     Attributes:
         tokens: uint32[n], the ids of all rows one after the other.

@@ -1,5 +1,4 @@
-"""
-The encodings that the package carries, by name.
+"""The encodings that the package carries, by name.
 
 Invariant: a name gives the same object in every thread, made once; encodings with the same vocabulary share its tables.
 Encodings are pickled by their name, so that a worker process loads its own tables.
@@ -23,8 +22,7 @@ _lock = threading.Lock()
 
 
 def get_encoding(encoding_name: str) -> Encoding:
-    """
-    Give the encoding of a name; the same object for each call.
+    """Give the encoding of a name; the same object for each call.
 
     Raises:
         ValueError: there is no encoding of this name; lists those that there are.
@@ -40,8 +38,7 @@ def get_encoding(encoding_name: str) -> Encoding:
 
 
 def list_encoding_names() -> list[str]:
-    """
-    Give the names that :func:`get_encoding` knows.
+    """Give the names that :func:`get_encoding` knows.
 
     >>> list_encoding_names()
     ['gpt2', 'r50k_base']

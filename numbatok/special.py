@@ -1,5 +1,4 @@
-"""
-Special tokens in text, by tiktoken's rules: which are refused, which become their id, and where they stand.
+"""Special tokens in text, by tiktoken's rules: which are refused, which become their id, and where they stand.
 
 Invariant: without permission no text turns into a special id. The leftmost special token wins, and of several that
 start at the same place the longest, whatever the order in which they were given.
@@ -26,8 +25,7 @@ def _finder(names: frozenset[str]) -> re.Pattern[str]:
 
 
 def name_set(names: Names, known: frozenset[str], argument: str) -> frozenset[str]:
-    """
-    Give the set that an ``allowed_special`` or ``disallowed_special`` argument means.
+    """Give the set that an ``allowed_special`` or ``disallowed_special`` argument means.
 
     Raises:
         TypeError: for a plain string other than "all".
@@ -41,8 +39,7 @@ def name_set(names: Names, known: frozenset[str], argument: str) -> frozenset[st
 
 
 def refuse(text: str, names: frozenset[str]) -> None:
-    """
-    Raise if the text holds one of ``names``.
+    """Raise if the text holds one of ``names``.
 
     Raises:
         ValueError: names the token and the three ways out.

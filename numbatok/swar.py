@@ -1,5 +1,4 @@
-"""
-Byte classes of eight bytes in one machine word (SWAR), and the class masks of a 64-byte block made from them.
+"""Byte classes of eight bytes in one machine word (SWAR), and the class masks of a 64-byte block made from them.
 
 Invariant: a flag word has 0x80 in each byte that belongs to the class and 0x00 in all others, and no carry ever
 crosses from one byte into the next: additions work on seven bits with the top bit taken out first. (The technique is
@@ -84,8 +83,7 @@ def gather(flags):
 
 @kernel
 def block_mask(block, low, high):
-    """
-    Give bit i for each byte i of the 64 at address ``block`` in the ASCII range ``low..high``.
+    """Give bit i for each byte i of the 64 at address ``block`` in the ASCII range ``low..high``.
 
     The portable form of ``_llvm.in_range_mask`` (which is one vector compare); the tests hold one against the other.
     """

@@ -1,5 +1,4 @@
-"""
-The flat tables of one vocabulary: merges by pair, ids by bytes, bytes by id; and the record that carries them.
+"""The flat tables of one vocabulary: merges by pair, ids by bytes, bytes by id; and the record that carries them.
 
 Invariant: a table is a power of two of slots, indexed by the high bits of an unsigned product, at most half full, with
 :data:`EMPTY` in free slots, so that a probe always ends. Kernels get one address of a :data:`TABLES` record, whose
@@ -78,8 +77,7 @@ def pair_rank(slots, shift, left, right):
 
 @kernel
 def insert_pairs(slots, shift, lefts, rights, count):
-    """
-    Enter the merges of ranks 0 to count - 1 into empty slots; gives the number of pairs met twice.
+    """Enter the merges of ranks 0 to count - 1 into empty slots; gives the number of pairs met twice.
 
     Contract: ``lefts`` and ``rights`` are uint32[count]; the table has at least 2 * count slots. A pair met twice keeps
     its lower rank.
@@ -158,8 +156,7 @@ def find_token(tables, at, width):
 
 @kernel
 def insert_pieces(tables):
-    """
-    Enter every token with bytes into the empty piece slots; gives the number of tokens met twice.
+    """Enter every token with bytes into the empty piece slots; gives the number of tokens met twice.
 
     Contract: the table has at least twice as many slots as there are ids.
     """
@@ -183,8 +180,7 @@ def insert_pieces(tables):
 
 @kernel
 def expand_merges(lefts, rights, merged, count, starts, blob):
-    """
-    Write the bytes of the token that each merge makes: those of its left part, then those of its right part.
+    """Write the bytes of the token that each merge makes: those of its left part, then those of its right part.
 
     Contract: in rank order, ids rising, the parts have their bytes already; ``starts`` is final (see model.py).
     """

@@ -1,5 +1,4 @@
-r"""
-Python's texts as bytes at an address: ``str``, ``bytes`` and arrays of bytes, copied only where it cannot be avoided.
+r"""Python's texts as bytes at an address: ``str``, ``bytes`` and arrays of bytes, copied only where it cannot be avoided.
 
 Invariant: the bytes of a ``str`` are valid UTF-8. A surrogate pair that a JSON reader left as two halves becomes its
 character and a lone half becomes U+FFFD, as in tiktoken. An ASCII ``str`` and ``bytes`` are read in place.
@@ -42,8 +41,7 @@ def utf8(text: str) -> bytes:
 
 
 def text_span(text: Text) -> Span:
-    """
-    Give the bytes of a text in place, or of a copy where ``text`` is not ASCII or not contiguous.
+    """Give the bytes of a text in place, or of a copy where ``text`` is not ASCII or not contiguous.
 
     Raises:
         TypeError: for what is neither ``str``, ``bytes`` nor an array of bytes.
@@ -81,8 +79,7 @@ def bytes_at(address: int, size: int) -> bytes:
 
 
 def join_rows(texts: Iterable[Text]) -> Rows:
-    """
-    Put many texts into one buffer.
+    """Put many texts into one buffer.
 
     Raises:
         TypeError: for one text given in place of many, and for a row that is not a text; names the row.

@@ -1,5 +1,4 @@
-"""
-Character classes from the pinned Unicode 16.0 table, and the strict UTF-8 step that looks them up.
+"""Character classes from the pinned Unicode 16.0 table, and the strict UTF-8 step that looks them up.
 
 Invariant: a class never depends on the Python that runs (``unicodedata`` differs from version to version), and bytes
 that are not UTF-8 are never given a class: the step says width 0 there, and reads nothing at or past ``stop``.
@@ -69,8 +68,7 @@ def bytes_before(at, stop):
 
 @kernel
 def class_step(table, at, stop):
-    """
-    Give ``width << 8 | class`` of the character at ``at``; width 0 where the bytes are not UTF-8.
+    """Give ``width << 8 | class`` of the character at ``at``; width 0 where the bytes are not UTF-8.
 
     Contract: addresses, at < stop. Strict as the Unicode standard: no overlong form, no surrogate, nothing past
     U+10FFFF, no character that ``stop`` cuts.

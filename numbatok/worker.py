@@ -1,5 +1,4 @@
-"""
-Workers: the memory that one encoding call needs, kept warm between calls and lent to one call at a time.
+"""Workers: the memory that one encoding call needs, kept warm between calls and lent to one call at a time.
 
 Invariant: a worker belongs to at most one running call, so nothing in it is ever shared between threads. Its memory is
 bounded: :data:`~numbatok.cache.CACHE_BYTES` of cache, and scratch that grows only with the longest piece it has met.

@@ -1,5 +1,4 @@
-"""
-The case table: recorded inputs with their GPT-2 ids, and input makers that every implementation runs against.
+"""The case table: recorded inputs with their GPT-2 ids, and input makers that every implementation runs against.
 
 Invariant: a row is data only. `build_input` turns its `input` into text, bytes or a batch, and `assert_expected`
 compares ids with its `expect`, which is a list, or for long results a digest (count, sha256, both ends).
@@ -41,8 +40,7 @@ def load_cases(name: str = "cases-gpt2.jsonl") -> list[Case]:
 
 
 def build_input(spec: Any) -> Any:
-    """
-    Make the input that a row describes; the forms are listed in tests/data/README-cases.md.
+    """Make the input that a row describes; the forms are listed in tests/data/README-cases.md.
 
     >>> build_input("as it is"), build_input(["a", "b"]), build_input({"bytes_hex": "68c3"})
     ('as it is', ['a', 'b'], b'h\\xc3')
@@ -69,8 +67,7 @@ def build_input(spec: Any) -> Any:
 
 
 def digest(ids: Iterable[int]) -> dict[str, Any]:
-    """
-    Give count, sha256 over little-endian int32, and the ids at both ends.
+    """Give count, sha256 over little-endian int32, and the ids at both ends.
 
     >>> digest([198, 628])["count"], digest([198, 628])["head"]
     (2, [198, 628])
@@ -155,8 +152,7 @@ def text_tokens(ranks: dict[bytes, int]) -> list[str]:
 
 
 def token_glued_text(rng: random.Random, ranks: dict[bytes, int], n: int) -> str:
-    """
-    Glue n random tokens: finds merge errors sooner than random characters, as nearly every seam could merge.
+    """Glue n random tokens: finds merge errors sooner than random characters, as nearly every seam could merge.
 
     >>> token_glued_text(random.Random(1), {b"a": 0, b"ab": 1, bytes([255]): 2}, 4)
     'aababa'

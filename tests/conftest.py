@@ -1,5 +1,4 @@
-"""
-Fixtures of the whole suite: the encoding under test, its ranks, and tiktoken built from those very ranks.
+"""Fixtures of the whole suite: the encoding under test, its ranks, and tiktoken built from those very ranks.
 
 Invariant: no network and no file outside the repository; the reference is built from what the package embeds.
 

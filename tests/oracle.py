@@ -1,5 +1,4 @@
-"""
-The oracle: GPT-2's split by a regular expression and byte-pair merging by the book, sharing no code with numbatok.
+"""The oracle: GPT-2's split by a regular expression and byte-pair merging by the book, sharing no code with numbatok.
 
 Invariant: nothing here imports numbatok, and nothing here is clever. A reader can check each function by eye, so a
 difference between the oracle and the package is a bug of the package. `tiktoken_encoding` adds a second, faster opinion
@@ -52,8 +51,7 @@ _NEWER = regex.compile("[" + "".join(f"{chr(first)}-{chr(last)}" for first, last
 
 
 def comparable(text: str) -> bool:
-    """
-    Tell whether `split` may be compared with Unicode 16.0: the text holds no code point of `NEWER_UNICODE`.
+    """Tell whether `split` may be compared with Unicode 16.0: the text holds no code point of `NEWER_UNICODE`.
 
     >>> comparable("plain"), comparable(chr(0x10940))
     (True, False)
@@ -62,8 +60,7 @@ def comparable(text: str) -> bool:
 
 
 def repair(text: str) -> str:
-    """
-    Join surrogate halves that form a pair and turn each other half into U+FFFD, so that the text has a UTF-8 form.
+    """Join surrogate halves that form a pair and turn each other half into U+FFFD, so that the text has a UTF-8 form.
 
     >>> repair(chr(0xD83D) + chr(0xDC4D) + chr(0xD83D)) == chr(0x1F44D) + chr(0xFFFD)
     True
@@ -72,8 +69,7 @@ def repair(text: str) -> str:
 
 
 def split(text: str) -> list[str]:
-    """
-    Cut text into the pieces of the GPT-2 pattern; joined they give the text back.
+    """Cut text into the pieces of the GPT-2 pattern; joined they give the text back.
 
     >>> split("we'll  go")
     ['we', "'ll", ' ', ' go']
@@ -82,8 +78,7 @@ def split(text: str) -> list[str]:
 
 
 def merge(piece: bytes, ranks: dict[bytes, int]) -> list[int]:
-    """
-    Merge one piece: the adjacent pair of lowest rank, the leftmost of equals, one merge a round, until none is left.
+    """Merge one piece: the adjacent pair of lowest rank, the leftmost of equals, one merge a round, until none is left.
 
     Quadratic on purpose (short is clear); keep pieces below a few thousand bytes.
 
@@ -104,8 +99,7 @@ def merge(piece: bytes, ranks: dict[bytes, int]) -> list[int]:
 
 
 def encode(text: str, ranks: dict[bytes, int]) -> list[int]:
-    """
-    Encode text without special tokens: split, then merge each piece.
+    """Encode text without special tokens: split, then merge each piece.
 
     >>> encode("a a", {b"a": 0, b" ": 1, b" a": 2})
     [0, 2]
@@ -119,8 +113,7 @@ def tiktoken_encoding(ranks: dict[bytes, int], specials: dict[str, int]) -> tikt
 
 
 def read_tiktoken(path_or_bytes: str | Path | bytes) -> dict[bytes, int]:
-    """
-    Read a `.tiktoken` file, or its content: one token a line, base64, a blank, its rank.
+    """Read a `.tiktoken` file, or its content: one token a line, base64, a blank, its rank.
 
     >>> read_tiktoken(b"IQ== 0\\nIg== 1\\n")
     {b'!': 0, b'"': 1}

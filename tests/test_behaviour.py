@@ -1,5 +1,4 @@
-"""
-How the encoding behaves at its edges: specials, bad ids, partial characters, odd arrays, odd batches, pickling.
+"""How the encoding behaves at its edges: specials, bad ids, partial characters, odd arrays, odd batches, pickling.
 
 Invariant: a clear Python error or the exact result, never a wrong id, a read outside a table or a silent guess. The
 test names carry the names of the recorded rows (spc, dec, par, sur, emp, typ, npy, ovf, pik) that they come from.

@@ -1,5 +1,4 @@
-"""
-Every row of tests/data/cases-gpt2.jsonl through the public API.
+"""Every row of tests/data/cases-gpt2.jsonl through the public API.
 
 Invariant: the calls that a row names give exactly its ids, and so do the flat surface, `count` and bytes input.
 

@@ -1,5 +1,4 @@
-"""
-The tests of the two reference systems, ported to the public API, and the oracle checked against tiktoken.
+"""The tests of the two reference systems, ported to the public API, and the oracle checked against tiktoken.
 
 Invariant: numbatok, tiktoken and the oracle give the same ids, for the article's example, nine fixture files and
 pseudo-random strings. Rules first met in the C++ encoder (rank beats order, leftmost of equals) appear as GPT-2 ids.
@@ -171,8 +170,7 @@ def test_oracle_agrees_on_adversarial_inputs(oracle_encoding: tiktoken.Encoding,
 
 
 def test_oracle_names_all_code_points_it_classifies_otherwise() -> None:
-    """
-    Outside NEWER_UNICODE the oracle sees letters, numbers and spaces as tiktoken does.
+    """Outside NEWER_UNICODE the oracle sees letters, numbers and spaces as tiktoken does.
 
     When this fails after an update of `regex`, its Unicode tables moved on: add the new ranges to the oracle.
     """

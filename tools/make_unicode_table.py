@@ -1,5 +1,4 @@
-"""
-Write the pinned Unicode class table that every split pattern reads.
+"""Write the pinned Unicode class table that every split pattern reads.
 
 The table says, for each of the 0x110000 code points, which classes of the split patterns it belongs to. It is made
 from Unicode 16.0.0, once, and the file is committed: the interpreter's own `unicodedata` follows the Python version,

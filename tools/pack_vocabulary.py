@@ -1,5 +1,4 @@
-"""
-Pack a `.tiktoken` rank file into merge pairs, about a fifth of its size, and prove that nothing was lost.
+"""Pack a `.tiktoken` rank file into merge pairs, about a fifth of its size, and prove that nothing was lost.
 
 A rank file lists every token as bytes. A byte-pair vocabulary holds less than that: each token beyond the single bytes
 is the concatenation of two earlier ones, so two ids are enough. Invariant: unpacking what was written gives the rank

@@ -1,5 +1,4 @@
-r"""
-Safe cuts: places where a text may be cut in two so that both halves give the ids of the whole.
+r"""Safe cuts: places where a text may be cut in two so that both halves give the ids of the whole.
 
 Invariant: at a safe cut a piece ends whatever the text before and after, and the last piece before it does not change
 when the text ends there. Only pairs of neighbours that satisfy this for every supported pattern count:

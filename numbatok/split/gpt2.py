@@ -1,5 +1,4 @@
-r"""
-The GPT-2 split (gpt2, r50k, p50k): exact, by two scanners that are held against each other.
+r"""The GPT-2 split (gpt2, r50k, p50k): exact, by two scanners that are held against each other.
 
 The pattern is ``'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+``.
 
@@ -102,8 +101,7 @@ def blank_end(table, at, stop):
 
 @kernel
 def next_end(table, at, stop):
-    """
-    Give the end of the piece that starts at ``at``; ``at`` itself where the bytes are not UTF-8.
+    """Give the end of the piece that starts at ``at``; ``at`` itself where the bytes are not UTF-8.
 
     Contract: addresses, at < stop, ``stop`` is the end of the text.
     """
@@ -128,8 +126,7 @@ def next_end(table, at, stop):
 
 @kernel
 def smear(table, at, stop, leads):
-    """
-    Classify the characters past ASCII whose first bytes ``leads`` marks, each smeared over all its bytes.
+    """Classify the characters past ASCII whose first bytes ``leads`` marks, each smeared over all its bytes.
 
     Gives masks (letters, numbers, blanks, covered); covered is 0 where the bytes are not UTF-8.
     """
@@ -151,8 +148,7 @@ def smear(table, at, stop, leads):
 
 @kernel
 def block_starts(table, at, stop):
-    """
-    Give the decided boundaries after ``at`` in its 64-byte block, bit i for ``at + i``; 0 leaves it to a step.
+    """Give the decided boundaries after ``at`` in its 64-byte block, bit i for ``at + i``; 0 leaves it to a step.
 
     Contract: ``at`` is a piece start and at + BLOCK_REACH <= stop.
     """
@@ -197,8 +193,7 @@ def contract(at, starts, runs):
 
 @kernel
 def fill_ends(table, at, stop, ends, room):
-    """
-    Write the ends (addresses) of the pieces from ``at`` on to ``ends``, until the text or the room ends.
+    """Write the ends (addresses) of the pieces from ``at`` on to ``ends``, until the text or the room ends.
 
     Contract: ``at`` is a piece start, ``stop`` the end of the text, ``ends`` takes ``room + 64`` words. Gives the
     number of pieces; 0 where the bytes at ``at`` are not UTF-8.
