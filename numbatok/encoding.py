@@ -25,6 +25,7 @@ from numbatok.invalid import encode_invalid
 from numbatok.model import Model, address
 from numbatok.ragged import Ids, Offsets, Ragged, Rows
 from numbatok.special import Names, name_set, refuse, split_at_specials
+from numbatok.split.dual import split_dual
 from numbatok.split.gpt2 import split_text
 from numbatok.table import find_token
 from numbatok.text import Span, Text, bytes_at, join_rows, text_span, utf8
@@ -203,18 +204,24 @@ class Encoding:
         except NotUtf8:
             return np.diff(self._encode_each(rows).offsets)
 
-    def split(self, text: Text) -> list[tuple[int, int]]:
+    def split(self, text: Text, *, cursors: int = 1) -> list[tuple[int, int]]:
         """Give the byte ranges of the pieces that are merged apart from each other.
 
+        Args:
+            text: a str, bytes or uint8 array.
+            cursors: 1 for the scanner that encoding uses; 2 for the dual cursor (same pieces, see split/dual.py).
+
         Raises:
-            ValueError: the bytes are not UTF-8.
+            ValueError: the bytes are not UTF-8, or there is no such number of cursors.
 
         >>> numbatok.get_encoding("gpt2").split("hello world")
         [(0, 5), (5, 11)]
 
         """
         span = text_span(text)
-        ends = self._piece_ends(span)
+        if cursors not in (1, 2):
+            raise ValueError(f"cursors is {cursors!r}; give 1 or 2")
+        ends = self._piece_ends(span, cursors)
         done = int(ends[-1]) if len(ends) else 0
         if done != span[1]:
             raise ValueError(f"the bytes are not UTF-8 in the piece at index {done}; give valid text")
@@ -362,10 +369,14 @@ class Encoding:
         ends = self._piece_ends(text_span(data))
         return int(ends[-2]) if len(ends) > 1 else 0
 
-    def _piece_ends(self, span: Span) -> npt.NDArray[np.int64]:
+    def _piece_ends(self, span: Span, cursors: int = 1) -> npt.NDArray[np.int64]:
         at, size, _ = span
         ends = np.empty(size + 64, np.uint64)
-        count = split_text(address(self._model.classes), at, at + size, address(ends), size)
+        classes = address(self._model.classes)
+        if cursors == 2:
+            count = split_dual(classes, at, at + size, address(ends))
+        else:
+            count = split_text(classes, at, at + size, address(ends), size)
         return (ends[:count] - np.uint64(at)).astype(np.int64)
 
 
