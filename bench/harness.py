@@ -1,7 +1,7 @@
 """Timing that can be trusted: the contestants in turn, in one process, medians and spreads of ratios, results as JSON.
 
-Invariant: nothing is timed before the outputs were found equal, and no absolute time is a result: what counts is the ratio
-between two contestants of the same round.
+Invariant: nothing is timed before the outputs were found equal, and no absolute time is a result: what counts is the
+ratio between two contestants of the same round.
 
     >>> rounds = interleave({"a": lambda: sum(range(1000)), "b": lambda: sum(range(10))}, rounds=3)
     >>> ratio(rounds, "a", "b").median > 1

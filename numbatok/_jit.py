@@ -16,7 +16,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,6 @@ from numba import config
 from numba.core import event
 from numba.core.caching import FunctionCache
 from numba.core.runtime import rtsys
-
-PACKAGE = Path(__file__).parent
 
 LEAN_LOADING = (0, 63) <= numba.version_info.short < (0, 69)
 """Versions of Numba where machine code from the cache was seen to need the runtime of Numba only, not its typing
@@ -45,22 +45,40 @@ def package_stamp() -> str:
     unseen and old machine code would give wrong ids after an upgrade.
     """
     digest = hashlib.sha256(f"{config.BOUNDSCHECK}/{config.OPT}".encode())
-    for path in sorted(PACKAGE.rglob("*.py")):
-        digest.update(path.relative_to(PACKAGE).as_posix().encode())
-        digest.update(path.read_bytes())
+    for path, source in sorted(_sources(files("numbatok"))):
+        digest.update(path.encode())
+        digest.update(source)
     return digest.hexdigest()
+
+
+def _sources(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+    """Give path and content of each source file below a folder, which may lie in a zip archive."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _sources(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            yield prefix + entry.name, entry.read_bytes()
+
+
+def read_data(name: str) -> bytes:
+    """Give the content of a file in the package's data folder."""
+    return (files("numbatok") / "data" / name).read_bytes()
 
 
 class PackageCache(FunctionCache):  # type: ignore[misc]
     """Numba's disk cache with the package-wide stamp, for which a broken or unwritable file is a miss."""
 
-    stamp: str | None = None
+    stamp: str = ""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        if PackageCache.stamp is None:
+        if not PackageCache.stamp:
             PackageCache.stamp = package_stamp()
         self._cache_file._source_stamp = PackageCache.stamp
+        # Numba writes the index before the machine code. With the stamp in its name, code of another version that a
+        # killed process left behind can never be found through a new index.
+        self._data_prefix = self._cache_file._data_name_pattern.removesuffix("{number:d}.nbc")
+        self._cache_file._data_name_pattern = f"{self._data_prefix}{PackageCache.stamp[:16]}.{{number:d}}.nbc"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Give the cached machine code, or None: whatever is wrong with the file, compiling again mends it."""
@@ -79,16 +97,21 @@ class PackageCache(FunctionCache):  # type: ignore[misc]
             super().save_overload(sig, data)
         except Exception:  # the index may be the broken file: drop it and try once more
             self._discard()
-            try:
+            with contextlib.suppress(Exception):
                 super().save_overload(sig, data)
-            except Exception:
-                return
+
+        self._remove_old()
+
+    def _remove_old(self) -> None:
+        """Remove the machine code that other versions of the package left for this function."""
+        with contextlib.suppress(OSError):
+            for path in Path(self.cache_path).glob(f"{self._data_prefix}*.nbc"):
+                if f".{self.stamp[:16]}." not in path.name:
+                    path.unlink(missing_ok=True)
 
     def _discard(self) -> None:
-        try:
+        with contextlib.suppress(OSError):
             Path(self._cache_file._index_path).unlink(missing_ok=True)
-        except OSError:
-            return
 
 
 def kernel(function: Callable[..., Any] | None = None, *, parallel: bool = False) -> Any:

@@ -131,7 +131,7 @@ def _fetch_add(address: np.uint64, value: np.uint64) -> np.uint64:
 
 
 def _in_range_mask(block: np.uint64, low: np.uint64, high: np.uint64) -> np.uint64:
-    """Give bit i for each byte i of the 64 at ``block`` with ``low <= byte <= high``."""
+    """Give bit i for each byte i of the 64 at ``block`` with ``low <= byte <= high``. Contract: low <= high."""
     text = np.frombuffer(memoryview((ctypes.c_uint8 * 64).from_address(int(block))), np.uint8)
     hits = (text >= low) & (text <= high)
     return np.uint64(int.from_bytes(np.packbits(hits, bitorder="little").tobytes(), "little"))

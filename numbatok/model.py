@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from numbatok._jit import PACKAGE, kernel
+from numbatok._jit import kernel, read_data
 from numbatok._llvm import load8, load32, store8, store32
 from numbatok.table import EMPTY, ID_BITS, NO_ID, NO_RANK, TABLES, insert_pairs, insert_pieces
 from numbatok.unicode import load_class_table
@@ -163,7 +163,7 @@ def load_embedded(name: str, specials: Mapping[str, int] | None = None) -> Model
 
     The layout keeps like next to like, which the compressor likes: 158 kB for 50,000 merges.
     """
-    packed = np.frombuffer(lzma.decompress((PACKAGE / "data" / f"{name}.xz").read_bytes()), np.uint8)
+    packed = np.frombuffer(lzma.decompress(read_data(f"{name}.xz")), np.uint8)
     planes = packed[BYTES:].reshape(6, -1).astype(np.uint32)
     lefts = planes[0] | planes[1] << 8 | planes[2] << 16
     rights = planes[3] | planes[4] << 8 | planes[5] << 16

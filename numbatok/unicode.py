@@ -15,7 +15,7 @@ import lzma
 import numpy as np
 import numpy.typing as npt
 
-from numbatok._jit import PACKAGE, kernel
+from numbatok._jit import kernel, read_data
 from numbatok._llvm import load8, load32
 
 VERSION = "16.0.0"
@@ -43,8 +43,7 @@ WIDTH_ONE, WIDTH_TWO, WIDTH_THREE, WIDTH_FOUR = (np.uint64(width << 8) for width
 
 def load_class_table() -> npt.NDArray[np.uint8]:
     """Give the two-stage table: 4,352 block numbers (one for 256 code points), then the blocks of class bytes."""
-    packed = (PACKAGE / "data" / "unicode-16.0.classes.xz").read_bytes()
-    return np.frombuffer(lzma.decompress(packed), np.uint8)
+    return np.frombuffer(lzma.decompress(read_data("unicode-16.0.classes.xz")), np.uint8)
 
 
 def class_of(table: npt.NDArray[np.uint8], code_point: int) -> np.uint8:
