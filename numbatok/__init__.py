@@ -11,7 +11,8 @@ Importing compiles nothing; the first call compiles the kernels it needs and kee
 from numbatok.encoding import Encoding
 from numbatok.ragged import Ragged
 from numbatok.registry import get_encoding, list_encoding_names
+from numbatok.warm import warmup
 
 __version__ = "0.1.0"
 
-__all__ = ["Encoding", "Ragged", "__version__", "get_encoding", "list_encoding_names"]
+__all__ = ["Encoding", "Ragged", "__version__", "get_encoding", "list_encoding_names", "warmup"]

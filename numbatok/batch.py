@@ -61,7 +61,7 @@ def run_chunk(chunk, worker):
     out = np.int64(c.out + c.total * U4)
     made = encode_rows(  # int64, so that there is one encode_rows for this and for Python
         np.int64(worker),
-        np.int64(c.base),
+        np.int64(c.origin),
         np.int64(c.offsets),
         np.int64(c.first),
         np.int64(c.last),
@@ -192,7 +192,7 @@ def finish_chunks(chunks: Chunks, worker: Worker) -> None:
         chunk = chunks[index]
         worker.grow_scratch(int(chunk["needed"]))
         out = int(chunk["out"]) and int(chunk["out"] + 4 * chunk["total"])
-        call = (chunk["base"], chunk["offsets"], chunk["row"], chunk["last"], chunk["resume"], chunk["counts"], out)
+        call = (chunk["origin"], chunk["offsets"], chunk["row"], chunk["last"], chunk["resume"], chunk["counts"], out)
         chunks["total"][index] += finish(worker, tuple(int(value) for value in call))
 
 

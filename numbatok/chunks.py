@@ -37,7 +37,7 @@ ROW_WEIGHT = 16
 
 CHUNK = np.dtype(
     [
-        ("base", "u8"),  # with offsets, first, last, counts: what encode_rows takes
+        ("origin", "u8"),  # with offsets, first, last, counts: what encode_rows takes
         ("offsets", "u8"),
         ("first", "u8"),
         ("last", "u8"),
@@ -100,7 +100,7 @@ def bind_chunks(chunks: Chunks, base: int, offsets: Offsets, counts: Offsets) ->
     where = address(chunks) + np.arange(len(chunks), dtype=np.uint64) * np.uint64(CHUNK.itemsize)
     part = chunks["part_of"] != WHOLE
     begin_field, count_field = (np.uint64(CHUNK.fields[name][1]) for name in ("begin", "part_count"))  # type: ignore[index]
-    chunks["base"] = np.where(part, 0, base)
+    chunks["origin"] = np.where(part, 0, base)
     chunks["offsets"] = np.where(part, where + begin_field, address(offsets))
     chunks["counts"] = np.where(part, where + count_field, address(counts))
     chunks["last"][part] = 1

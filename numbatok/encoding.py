@@ -319,12 +319,12 @@ class Encoding:
     def _allowed(self, text: Text, allowed_special: Names, disallowed_special: Names) -> dict[str, int]:
         """Check a text for disallowed special tokens; gives those that are allowed, with their ids."""
         if allowed_special is NOTHING and disallowed_special == "all":
-            refuse(_as_str(text), self.special_tokens_set)
+            refuse(text, self.special_tokens_set)
             return {}
         allowed = name_set(allowed_special, self.special_tokens_set, "allowed_special")
         disallowed = name_set(disallowed_special, self.special_tokens_set - allowed, "disallowed_special")
         if disallowed:
-            refuse(_as_str(text), disallowed)
+            refuse(text, disallowed)
         return {name: token for name, token in self._model.specials.items() if name in allowed}
 
     def _encode_text(self, worker: Worker, text: Text) -> Ids:
@@ -342,7 +342,7 @@ class Encoding:
 
     def _encode_allowed(self, text: Text, allowed: dict[str, int]) -> Ids:
         parts: list[Ids] = []
-        for ordinary, token in split_at_specials(_as_str(text), allowed):
+        for ordinary, token in split_at_specials(text, allowed):
             parts.append(self.encode_flat(ordinary))
             if token is not None:
                 parts.append(np.array([token], np.uint32))
@@ -378,13 +378,6 @@ class Encoding:
         else:
             count = split_text(classes, at, at + size, address(ends), size)
         return (ends[:count] - np.uint64(at)).astype(np.int64)
-
-
-def _as_str(text: Text) -> str:
-    """Give the text to search for special tokens; bytes that are not UTF-8 cannot be part of one."""
-    if isinstance(text, str):
-        return text
-    return bytes_at(*text_span(text)[:2]).decode("utf-8", "surrogateescape")
 
 
 def _as_lists(ragged: Ragged) -> list[list[int]]:

@@ -14,6 +14,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
+from numbatok.text import Text, bytes_of
+
 Names = Literal["all"] | Collection[str]
 
 FEW = 4
@@ -38,19 +40,22 @@ def name_set(names: Names, known: frozenset[str], argument: str) -> frozenset[st
     return frozenset(names)
 
 
-def refuse(text: str, names: frozenset[str]) -> None:
+def refuse(text: Text, names: frozenset[str]) -> None:
     """Raise if the text holds one of ``names``.
 
     Raises:
         ValueError: names the token and the three ways out.
 
     """
-    if len(names) <= FEW and not any(name in text for name in names):
+    where = searchable(text)
+    if not isinstance(text, str):
+        names = frozenset(searchable_name(name, text) for name in names)
+    if len(names) <= FEW and not any(name in where for name in names):
         return  # several times faster on short texts than a search with the pattern
     names = names - {""}
-    found = _finder(names).search(text) if names else None
+    found = _finder(names).search(where) if names else None
     if found:
-        token = found.group()
+        token = found.group() if isinstance(text, str) else found.group().encode("latin-1").decode()
         raise ValueError(
             f"Encountered text corresponding to disallowed special token {token!r}.\n"
             f"To get its id, pass allowed_special={{{token!r}, ...}}.\n"
@@ -59,11 +64,30 @@ def refuse(text: str, names: frozenset[str]) -> None:
         )
 
 
-def split_at_specials(text: str, specials: Mapping[str, int]) -> Iterator[tuple[str, int | None]]:
-    """Give the ordinary texts between special tokens, each with the id of the special token behind it (or None)."""
+def searchable(text: Text) -> str:
+    """Give a text as characters to search in: a ``str`` itself, bytes one character a byte, valid UTF-8 or not."""
+    return text if isinstance(text, str) else bytes_of(text).decode("latin-1")
+
+
+def searchable_name(name: str, text: Text) -> str:
+    """Give a special token as it looks in the searchable form of ``text``."""
+    return name if isinstance(text, str) else name.encode().decode("latin-1")
+
+
+def split_at_specials(text: Text, specials: Mapping[str, int]) -> Iterator[tuple[str | bytes, int | None]]:
+    """Give the ordinary texts between special tokens, each with the id of the special token behind it (or None).
+
+    Bytes come out as bytes, whether they are UTF-8 or not.
+    """
+    where = searchable(text)
+    names = {searchable_name(name, text): token for name, token in specials.items()}
     start = 0
-    if specials:
-        for found in _finder(frozenset(specials)).finditer(text):
-            yield text[start : found.start()], specials[found.group()]
+    if names:
+        for found in _finder(frozenset(names)).finditer(where):
+            yield _like(text, where[start : found.start()]), names[found.group()]
             start = found.end()
-    yield text[start:], None
+    yield _like(text, where[start:]), None
+
+
+def _like(text: Text, part: str) -> str | bytes:
+    return part if isinstance(text, str) else part.encode("latin-1")

@@ -1,4 +1,4 @@
-r"""Python's texts as bytes at an address: ``str``, ``bytes`` and arrays of bytes, copied only where it cannot be avoided.
+r"""Python's texts as bytes at an address: ``str``, ``bytes`` and arrays of bytes, copied only where they must be.
 
 Invariant: the bytes of a ``str`` are valid UTF-8. A surrogate pair that a JSON reader left as two halves becomes its
 character and a lone half becomes U+FFFD, as in tiktoken. An ASCII ``str`` and ``bytes`` are read in place.
@@ -78,6 +78,14 @@ def bytes_at(address: int, size: int) -> bytes:
     return ctypes.string_at(address, size)
 
 
+def bytes_of(text: Text) -> bytes:
+    """Give the bytes of a text, as a copy unless they are ``bytes`` already."""
+    if isinstance(text, bytes):
+        return text
+    address, size, _ = text_span(text)
+    return bytes_at(address, size)
+
+
 def join_rows(texts: Iterable[Text]) -> Rows:
     """Put many texts into one buffer.
 
@@ -88,6 +96,9 @@ def join_rows(texts: Iterable[Text]) -> Rows:
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
         raise TypeError(f"a batch is wanted and one {type(texts).__name__} was given; pass a list of texts: [text]")
     rows = texts if isinstance(texts, list) else list(texts)
+    if len(rows) == 1 and isinstance(rows[0], (str, bytes, np.ndarray)):  # in place
+        span = text_span(rows[0])
+        return _rows(span, np.array([span[1]]))
     try:
         joined = "".join(rows)  # type: ignore[arg-type]  # other kinds raise, and take the longer way
     except TypeError:
@@ -108,11 +119,8 @@ def _rows(span: Span, sizes: npt.NDArray[np.int64]) -> Rows:
 def _row_bytes(index: int, text: Text) -> bytes:
     if isinstance(text, str):
         return utf8(text)
-    if isinstance(text, bytes):
-        return text
     try:
-        address, size, _ = text_span(text)
+        return bytes_of(text)
     except TypeError as error:
         found = "None" if text is None else type(text).__name__
         raise TypeError(f"row {index} of the batch is {found}; every row must be a str or bytes") from error
-    return bytes_at(address, size)

@@ -516,3 +516,14 @@ def test_pik_spawn(enc: numbatok.Encoding) -> None:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         rows = pool.map(enc.encode_ordinary, ["it's 12345", "a\n\nb"])
     assert rows == [[270, 338, 17031, 2231], [64, 198, 198, 65]]
+
+
+@pytest.mark.parametrize("data", [b"a\xff<|endoftext|>b", b"<|endoftext|>\xc3", b"\xf0\x9f<|endoftext|><|endoftext|>"])
+def test_specials_in_bytes_that_are_not_utf8(enc: Any, data: bytes) -> None:
+    """Special tokens are found among any bytes, and no byte around them is lost."""
+    ids = enc.encode(data, allowed_special="all")
+    assert ids.count(enc.eot_token) == data.count(b"<|endoftext|>")
+    assert enc.decode_bytes(ids) == data
+    assert enc.encode_to_numpy(data, allowed_special="all").tolist() == ids
+    with pytest.raises(ValueError, match="disallowed special token"):
+        enc.encode(data)

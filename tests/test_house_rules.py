@@ -26,7 +26,7 @@ PACKAGE = Path(numbatok.__file__).parent
 ORDER = [
     "_jit", "_llvm", "swar", "unicode", "table", "cache", "split", "split.cuts", "split.gpt2", "split.dual",
     "merge", "decoder", "encoder", "model", "ragged", "text", "chunks", "worker", "batch", "ids", "invalid", "special",
-    "encoding", "registry", "__init__", "warm", "files", "cli", "__main__",
+    "encoding", "registry", "warm", "__init__", "files", "cli", "__main__",
 ]
 # Who may spell a name (of a variable, attribute or import) or give an option ("name="), and what nobody may.
 OWNED = {
