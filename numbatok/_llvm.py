@@ -130,6 +130,23 @@ def _fetch_add(address: np.uint64, value: np.uint64) -> np.uint64:
     return np.uint64(before)
 
 
+def _exchange(address: np.uint64, value: np.uint64) -> np.uint64:
+    """Store a word atomically and give what was there before."""
+    cell = ctypes.c_uint64.from_address(int(address))
+    before, cell.value = cell.value, int(value)
+    return np.uint64(before)
+
+
+def _load_shared(address: np.uint64) -> np.uint64:
+    """Load a word that another thread may store: what it wrote before :func:`store_shared` is seen as well."""
+    return np.uint64(ctypes.c_uint64.from_address(int(address)).value)
+
+
+def _store_shared(address: np.uint64, value: np.uint64) -> None:
+    """Store a word that another thread may load. Contract: the address is a multiple of 8."""
+    ctypes.c_uint64.from_address(int(address)).value = int(value)
+
+
 def _in_range_mask(block: np.uint64, low: np.uint64, high: np.uint64) -> np.uint64:
     """Give bit i for each byte i of the 64 at ``block`` with ``low <= byte <= high``. Contract: low <= high."""
     text = np.frombuffer(memoryview((ctypes.c_uint8 * 64).from_address(int(block))), np.uint8)
@@ -171,6 +188,11 @@ def _emit_prefetch(context: Any, builder: Any, signature: Any, args: Any) -> Any
     return context.get_dummy_value()
 
 
+def _emit_store_shared(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    builder.store_atomic(args[1], _pointer(builder, args[0], WORD), "release", 8)
+    return context.get_dummy_value()
+
+
 def _emit_in_range_mask(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     block = builder.load(_pointer(builder, args[0], BLOCK), align=1)
     low, high = (_splat(builder, builder.trunc(bound, BYTE)) for bound in args[1:])
@@ -202,6 +224,19 @@ fetch_add = _define(
         "add", _pointer(builder, args[0], WORD), args[1], "seq_cst"
     ),
 )
+exchange = _define(
+    _exchange,
+    _words(2),
+    lambda context, builder, signature, args: builder.atomic_rmw(
+        "xchg", _pointer(builder, args[0], WORD), args[1], "seq_cst"
+    ),
+)
+load_shared = _define(
+    _load_shared,
+    _words(1),
+    lambda context, builder, signature, args: builder.load_atomic(_pointer(builder, args[0], WORD), "acquire", 8),
+)
+store_shared = _define(_store_shared, _words(2, types.void), _emit_store_shared)
 minimum16 = _define(_minimum16, _words(1), _emit_minimum16)
 in_range_mask = _define(_in_range_mask, _words(3), _emit_in_range_mask)
 

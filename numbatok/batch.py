@@ -17,14 +17,16 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+from typing import Any
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from numbatok._jit import kernel
-from numbatok._llvm import copy, fetch_add, load64, record_at
-from numbatok.chunks import CHUNK, WHOLE, Chunks, bind_chunks, chunk_at, plan_chunks, slice_starts, steps
-from numbatok.encoder import NEEDS_SCRATCH, NOT_UTF8, SLACK, encode_rows, worker_at
+from numbatok._llvm import copy, exchange, fetch_add, load64, load_shared, record_at, store_shared
+from numbatok.chunks import CHUNK, LARGEST_SLICE, WHOLE, Chunks, bind_chunks, chunk_at, plan_chunks
+from numbatok.encoder import DONE, NOT_UTF8, SLACK, encode_rows, worker_at
 from numbatok.model import address
 from numbatok.ragged import Ids, Offsets, Ragged, Rows
 from numbatok.text import Span
@@ -33,21 +35,35 @@ from numbatok.worker import Worker, WorkerPool
 PARALLEL_BYTES = 1 << 18
 """Below this a parallel region costs more than it saves."""
 
-BATCH_PLAN = np.dtype(
+PLAN = np.dtype(
     [
         ("workers", "u8"),  # uint64[lanes]: addresses of the workers
         ("chunks", "u8"),  # CHUNK[chunk_count]
         ("chunk_count", "u8"),
-        ("next", "u8"),  # the next chunk to take
-        ("phase", "u8"),  # ENCODE or PLACE
+        ("slices", "u8"),  # memory for the ids of slice_count chunks, 0 to count only
+        ("slice_bytes", "u8"),
+        ("slice_count", "u8"),
+        ("tokens", "u8"),  # where the ids go in the end
+        ("made", "u8"),  # ids that are there
+        ("next", "u8"),  # the next chunk to take; from here on words that lanes share
+        ("placed", "u8"),  # chunks whose ids are in their place
+        ("placing", "u8"),  # 1 while a lane puts ids in their place
+        ("stop", "u8"),  # 1 once a chunk has met what a lane cannot handle
     ]
 )
-plan_at = record_at(BATCH_PLAN)
-ENCODE, PLACE = 0, 1
+plan_at = record_at(PLAN)
+SLICES_PER_LANE = 16
+"""How far the lanes may run ahead of a lane that the system has taken the processor from."""
+ALONE = 3
+"""Status of a chunk that is too large for a slice."""
 
-U1, U4, U8 = (np.uint64(value) for value in (1, 4, 8))
+U0, U1, U4, U8 = (np.uint64(value) for value in (0, 1, 4, 8))
 CHUNK_STRIDE = np.uint64(CHUNK.itemsize)
-NEXT_FIELD = np.uint64(BATCH_PLAN.fields["next"][1])  # type: ignore[index]
+NEXT, PLACED, PLACING, STOP = (np.uint64(PLAN.fields[name][1]) for name in PLAN.names[-4:])  # type: ignore[index]
+CHUNK_DONE = np.uint64(CHUNK.fields["done"][1])  # type: ignore[index]
+STATUS_ALONE, SLACK_IDS = np.uint64(ALONE), np.uint64(SLACK)
+
+Plan = npt.NDArray[Any]
 
 
 class NotUtf8(Exception):
@@ -55,49 +71,76 @@ class NotUtf8(Exception):
 
 
 @kernel
-def run_chunk(chunk, worker):
-    """Encode one chunk with one worker, then note how it ended."""
+def run_chunk(p, chunk, worker, index):
+    """Encode one chunk with one worker into its slice; gives whether it is done."""
     c, w = chunk_at(chunk), worker_at(worker)
-    out = np.int64(c.out + c.total * U4)
+    out = U0
+    if p.slices:
+        if (c.end - c.begin + SLACK_IDS) * U4 > p.slice_bytes:
+            c.status = STATUS_ALONE
+            return False
+        out = p.slices + (index % p.slice_count) * p.slice_bytes
     made = encode_rows(  # int64, so that there is one encode_rows for this and for Python
         np.int64(worker),
         np.int64(c.origin),
         np.int64(c.offsets),
         np.int64(c.first),
         np.int64(c.last),
-        np.int64(c.resume),
+        np.int64(0),
         np.int64(c.counts),
-        out,
+        np.int64(out),
     )
-    c.total += np.uint64(made if made >= 0 else -1 - made)
-    c.status, c.row, c.resume, c.needed = w.status, w.row, w.resume, w.needed
+    c.status = w.status
+    if made < np.int64(0):
+        return False
+    c.total = np.uint64(made)
+    store_shared(chunk + CHUNK_DONE, U1)
+    return True
 
 
 @kernel
-def place_chunk(chunk):
-    """Copy the ids of one chunk to their final place."""
-    c = chunk_at(chunk)
-    copy(c.target, c.out, c.total * U4)
+def place_done(plan):
+    """Copy the ids of done chunks to their place, in order, unless another lane is at it."""
+    if exchange(plan + PLACING, U1):
+        return
+    p = plan_at(plan)
+    index = load_shared(plan + PLACED)
+    while index < p.chunk_count:
+        chunk = p.chunks + index * CHUNK_STRIDE
+        if load_shared(chunk + CHUNK_DONE) == U0:
+            break
+        size = chunk_at(chunk).total
+        if p.slices:
+            copy(p.tokens + p.made * U4, p.slices + (index % p.slice_count) * p.slice_bytes, size * U4)
+        p.made = p.made + size
+        index += U1
+        store_shared(plan + PLACED, index)
+    store_shared(plan + PLACING, U0)
 
 
 @kernel
 def run_lane(plan, lane):
-    """Take chunks until there are none left."""
+    """Take chunks until there are none left, or until a chunk stops all lanes."""
     p = plan_at(plan)
     worker = load64(p.workers + lane * U8)
-    index = fetch_add(plan + NEXT_FIELD, U1)
+    index = fetch_add(plan + NEXT, U1)
     while index < p.chunk_count:
+        while load_shared(plan + PLACED) + p.slice_count <= index:  # its slice is still full
+            if load_shared(plan + STOP):
+                return
+            place_done(plan)
         chunk = p.chunks + index * CHUNK_STRIDE
-        if p.phase == ENCODE:
-            run_chunk(chunk, worker)
-        else:
-            place_chunk(chunk)
-        index = fetch_add(plan + NEXT_FIELD, U1)
+        if load_shared(chunk + CHUNK_DONE) == U0 and not run_chunk(p, chunk, worker, index):
+            store_shared(plan + STOP, U1)
+        place_done(plan)
+        if load_shared(plan + STOP):
+            return
+        index = fetch_add(plan + NEXT, U1)
 
 
 @kernel(parallel=True)
 def run_lanes(plan, lanes):
-    """Run the lanes side by side. Contract: int64 address of a BATCH_PLAN record, one worker a lane."""
+    """Run the lanes side by side. Contract: int64 address of a PLAN record, one worker a lane."""
     for lane in numba.prange(lanes):
         run_lane(np.uint64(plan), np.uint64(lane))
 
@@ -170,57 +213,69 @@ def encode_one(worker: Worker, span: Span, out: int) -> int:
     return finish(worker, (at, worker.span_address, 0, 1, 0, worker.count_address, out))
 
 
-def run_region(chunks: Chunks, workers: list[Worker], phase: int) -> None:
-    """Run one phase over all chunks, one lane for each worker. The caller holds the region."""
-    addresses = np.array([worker.address for worker in workers], np.uint64)
-    plan = np.zeros(1, BATCH_PLAN)
-    plan["workers"], plan["chunks"] = address(addresses), address(chunks)
-    plan["chunk_count"], plan["phase"] = len(chunks), phase
+def run_region(plan: Plan, lanes: int) -> None:
+    """Run the lanes over the chunks that are not placed yet. The caller holds the region."""
+    plan["next"], plan["stop"] = plan["placed"], 0
     before = numba.get_num_threads()
     try:
-        numba.set_num_threads(len(workers))
-        run_lanes(address(plan), len(workers))
+        numba.set_num_threads(lanes)
+        run_lanes(address(plan), lanes)
     finally:
         numba.set_num_threads(before)
 
 
-def finish_chunks(chunks: Chunks, worker: Worker) -> None:
-    """Finish the chunks that met a piece too long for the scratch of their worker, one after the other."""
-    if (chunks["status"] == NOT_UTF8).any():
-        raise NotUtf8
-    for index in np.flatnonzero(chunks["status"] == NEEDS_SCRATCH):
-        chunk = chunks[index]
-        worker.grow_scratch(int(chunk["needed"]))
-        out = int(chunk["out"]) and int(chunk["out"] + 4 * chunk["total"])
-        call = (chunk["origin"], chunk["offsets"], chunk["row"], chunk["last"], chunk["resume"], chunk["counts"], out)
-        chunks["total"][index] += finish(worker, tuple(int(value) for value in call))
+def make_plan(pool: WorkerPool, workers: npt.NDArray[np.uint64], chunks: Chunks, tokens: Ids, count: bool) -> Plan:
+    """Fill in what the lanes share. ``workers`` holds addresses; with ``count`` there are no slices to wait for."""
+    plan = np.zeros(1, PLAN)
+    plan["workers"], plan["chunks"], plan["chunk_count"] = address(workers), address(chunks), len(chunks)
+    plan["slice_count"] = len(chunks)
+    if not count:
+        room = min(int((chunks["end"] - chunks["begin"]).max()), LARGEST_SLICE) + SLACK
+        plan["slice_count"] = slices = SLICES_PER_LANE * len(workers)
+        plan["slices"], plan["slice_bytes"] = pool.slices(room * slices), 4 * room
+        plan["tokens"] = address(tokens)
+    return plan
 
 
 def encode_parallel(pool: WorkerPool, lanes: list[Worker], rows: Rows, counts: Offsets, count: bool) -> Ids:
     """Encode the rows in as many lanes as there are workers; gives the flat ids.
 
-    The chunks go through in steps of about STEP_BYTES: encode into slices, then place the slices. Slices have room for
-    one id a byte, several times what is needed, so writing them once for the whole batch would touch all that memory.
+    Each lane encodes chunks into slices, and whoever is there puts finished slices in their place: a lane waits for
+    another one only when no slice is free, so a busy machine costs little.
     """
     chunks = plan_chunks(rows.base, rows.offsets, len(lanes))
     tokens = np.empty(0 if count else rows.size + SLACK, np.uint32)
     bind_chunks(chunks, rows.base, rows.offsets, counts)
-    done = 0
-    for step in steps(chunks):
-        if not count:
-            room = int(step["end"][-1] - step["begin"][0]) + SLACK * len(step)
-            step["out"] = pool.slices(room) + slice_starts(step)
-        run_region(step, lanes, ENCODE)
-        finish_chunks(step, lanes[0])
-        ends = done + np.cumsum(step["total"]).astype(np.int64)
-        if not count:
-            step["target"] = address(tokens) + 4 * (ends - step["total"].astype(np.int64))
-            run_region(step, lanes, PLACE)
-        done = int(ends[-1])
+    workers = np.array([worker.address for worker in lanes], np.uint64)
+    plan = make_plan(pool, workers, chunks, tokens, count)
+    while plan["placed"][0] < len(chunks):
+        run_region(plan, len(lanes))
+        if (chunks["status"] == NOT_UTF8).any():
+            raise NotUtf8
+        if plan["placed"][0] < len(chunks):
+            encode_stopped(plan, chunks, counts, lanes[0])
     parts = chunks[chunks["part_of"] != WHOLE]
     np.add.at(counts, parts["part_of"].astype(np.intp), parts["part_count"].astype(np.int64))
-    tokens.resize(0 if count else done, refcheck=False)
+    tokens.resize(0 if count else int(plan["made"][0]), refcheck=False)
     return tokens
+
+
+def encode_stopped(plan: Plan, chunks: Chunks, counts: Offsets, worker: Worker) -> None:
+    """Encode the first chunk that has no place yet on this thread, if it is one that stopped the lanes."""
+    for index in np.flatnonzero((chunks["status"] != DONE) & (chunks["done"] == 0)):
+        chunk = chunks[index : index + 1]  # what it has counted so far is counted again
+        chunk["part_count"] = 0
+        if chunk["part_of"][0] == WHOLE:
+            counts[int(chunk["first"][0]) : int(chunk["last"][0])] = 0
+    first = int(plan["placed"][0])
+    head = chunks[first]
+    if head["status"] == DONE:
+        return
+    out = int(plan["tokens"][0] and plan["tokens"][0] + 4 * plan["made"][0])
+    call = (head["origin"], head["offsets"], head["first"], head["last"], 0, head["counts"], out)
+    plan["made"] += finish(worker, tuple(int(value) for value in call))
+    chunks["status"][first] = DONE
+    plan["placed"] += 1
 
 
 def encode_alone(worker: Worker, rows: Rows, counts: Offsets, count: bool) -> Ids:

@@ -1,4 +1,4 @@
-"""Chunks of a batch: many small rows together, a giant row in parts, each with its own slice of the output.
+"""Chunks of a batch: many small rows together, a giant row in parts.
 
 Invariant: the chunks cover all rows in order, once; a row is cut at safe cuts only (see split/cuts.py), so every chunk
 can be encoded alone.
@@ -12,15 +12,12 @@ can be encoded alone.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from numbatok._llvm import record_at
-from numbatok.encoder import SLACK
 from numbatok.model import address
 from numbatok.ragged import Offsets
 from numbatok.split.cuts import find_cut
@@ -30,8 +27,8 @@ CHUNK_BYTES = 1 << 16
 LEAST_CHUNK_BYTES = 1 << 14
 CHUNKS_PER_LANE = 8
 """A small batch is cut finer, down to LEAST_CHUNK_BYTES, so that no lane waits long for the last chunk."""
-STEP_BYTES = 1 << 22
-"""Text that goes through between two placings of slices."""
+LARGEST_SLICE = 3 * CHUNK_BYTES
+"""Bytes of the largest chunk that gets a slice: a full chunk of rows, and one more row of up to two chunks."""
 ROW_WEIGHT = 16
 """What a row costs beside its bytes, in bytes; keeps a chunk of empty rows finite."""
 
@@ -42,17 +39,13 @@ CHUNK = np.dtype(
         ("first", "u8"),
         ("last", "u8"),
         ("counts", "u8"),
-        ("out", "u8"),  # address of the slice, 0 to count only
-        ("target", "u8"),  # address of the final place
         ("part_of", "u8"),  # a part: the row that it is a part of, and its own range and count
         ("begin", "u8"),
         ("end", "u8"),
         ("part_count", "u8"),
         ("total", "u8"),  # ids made
         ("status", "u8"),  # how it ended, as in the worker record
-        ("row", "u8"),
-        ("resume", "u8"),
-        ("needed", "u8"),
+        ("done", "u8"),  # 1 once its ids are in its slice
     ]
 )
 chunk_at = record_at(CHUNK)
@@ -104,18 +97,3 @@ def bind_chunks(chunks: Chunks, base: int, offsets: Offsets, counts: Offsets) ->
     chunks["offsets"] = np.where(part, where + begin_field, address(offsets))
     chunks["counts"] = np.where(part, where + count_field, address(counts))
     chunks["last"][part] = 1
-
-
-def steps(chunks: Chunks) -> Iterator[Chunks]:
-    """Give runs of chunks of about STEP_BYTES, as views; at least one chunk each."""
-    group = (chunks["end"] - chunks["begin"][0]) // STEP_BYTES
-    edges = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(chunks)]
-    return (chunks[first:last] for first, last in itertools.pairwise(edges))
-
-
-def slice_starts(step: Chunks) -> npt.NDArray[np.uint64]:
-    """Give where the slice of each chunk of a step starts, in bytes: one id a byte of text, and slack."""
-    starts: npt.NDArray[np.uint64] = 4 * (
-        step["begin"] - step["begin"][0] + SLACK * np.arange(len(step), dtype=np.uint64)
-    )
-    return starts

@@ -32,14 +32,13 @@ def encode_invalid(
     """Encode bytes of which some are not UTF-8. ``last_start`` gives where the last piece of a valid text starts."""
     valid = data[: first_invalid(data)]
     start = last_start(valid)
-    before, last = encode(valid[:start]), encode(valid[start:])
-    # The last piece is encoded apart: a piece start is a fresh start, and both sides are ids of the whole prefix.
-    keep = len(before)
+    ids, last = encode(valid), encode(valid[start:])  # a piece start is a fresh start, so ids ends with last
+    keep = len(ids) - len(last)
     if len(last) and _is_blank(model, int(last[0])):
-        while keep and _is_blank(model, int(before[keep - 1])):
+        while keep and _is_blank(model, int(ids[keep - 1])):
             keep -= 1
-    cut = start - sum(len(model.token_bytes(int(token))) for token in before[keep:])
-    return np.concatenate((before[:keep], merge_whole(data[cut:], pool)))
+    cut = start - sum(len(model.token_bytes(int(token))) for token in ids[keep : len(ids) - len(last)])
+    return np.concatenate((ids[:keep], merge_whole(data[cut:], pool)))
 
 
 def first_invalid(data: bytes) -> int:

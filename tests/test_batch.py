@@ -42,11 +42,12 @@ def _not_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def use_chunks(patch: pytest.MonkeyPatch, size: int) -> None:
-    """Cut every batch that is not empty into chunks of about ``size`` bytes, and do it in steps of a few chunks."""
+    """Cut every batch that is not empty into chunks of about ``size`` bytes, whose ids go into few and small slices."""
     patch.setattr(batch, "PARALLEL_BYTES", 1)
+    patch.setattr(batch, "SLICES_PER_LANE", 2)
+    patch.setattr(batch, "LARGEST_SLICE", 3 * size)
     patch.setattr(chunks, "CHUNK_BYTES", size)
     patch.setattr(chunks, "LEAST_CHUNK_BYTES", size)
-    patch.setattr(chunks, "STEP_BYTES", 40 * size)
 
 
 def fresh(enc: numbatok.Encoding) -> numbatok.Encoding:
@@ -128,7 +129,7 @@ def random_batches(count: int) -> Iterator[list[str]]:
 def test_random_batches(enc: numbatok.Encoding, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random rows in chunks of random sizes."""
     rng = random.Random(42)
-    for rows in random_batches(4 if JIT_OFF else 60):
+    for rows in random_batches(4 if JIT_OFF else 300):
         use_chunks(monkeypatch, rng.choice(CHUNKS))
         check(enc, rows)
 
@@ -145,10 +146,11 @@ def test_more_lanes_than_cores() -> None:
 def run_lanes() -> None:
     """Compare batches on 1, 2, 3, 4 and 7 threads; the script behind the test above."""
     enc = numbatok.get_encoding("gpt2")
+    some = [batches()[name] for name in ("giant row between", "many rows", "tiny rows", "no safe cut")]
     with pytest.MonkeyPatch.context() as patch:
-        for name, size in itertools.product(("giant row between", "many rows", "tiny rows", "no safe cut"), (3, 300)):
+        for size, rows in itertools.product((1, 16, 300), [*some, *random_batches(40)]):
             use_chunks(patch, size)
-            check(enc, batches()[name], THREADS)
+            check(enc, rows, THREADS)
     print(batch.lane_count(None), "lanes")
 
 

@@ -54,6 +54,9 @@ leading_zeros = numba.njit(lambda word: _llvm.leading_zeros(word))
 population = numba.njit(lambda word: _llvm.population(word))
 prefetch = numba.njit(lambda address: _llvm.prefetch(address))
 fetch_add = numba.njit(lambda address, value: _llvm.fetch_add(address, value))
+exchange = numba.njit(lambda address, value: _llvm.exchange(address, value))
+load_shared = numba.njit(lambda address: _llvm.load_shared(address))
+store_shared = numba.njit(lambda address, value: _llvm.store_shared(address, value))
 minimum16 = numba.njit(lambda address: _llvm.minimum16(address))
 in_range_mask = numba.njit(lambda block, low, high: _llvm.in_range_mask(block, low, high))
 
@@ -204,6 +207,18 @@ def test_fetch_add(before: int, value: int) -> None:
     assert memory.bytes() == bytes(expected)
 
 
+@pytest.mark.parametrize(("before", "value"), [(0, 1), (ALL, 0), (1 << 63, 5), (3, ALL)])
+def test_shared_words(before: int, value: int) -> None:
+    """Exchange gives the old word and leaves the new one; shared loads and stores see it; the neighbours stay."""
+    words = np.array([7, before, 9], np.uint64)
+    address = np.uint64(words.ctypes.data + 8)
+    assert same_word(load_shared(address), before)
+    assert same_word(exchange(address, np.uint64(value)), before)
+    assert same_word(load_shared(address), value)
+    store_shared(address, np.uint64(before))
+    assert words.tolist() == [7, before, 9]
+
+
 def test_prefetch_never_faults() -> None:
     """A hint changes nothing and does not fault, even at addresses that belong to nobody."""
     memory = Memory(64)
@@ -228,5 +243,16 @@ def test_every_intrinsic_is_tested() -> None:
     """Nothing in the module is left out here: each public function is one of those above."""
     public = {name for name, value in vars(_llvm).items() if getattr(value, "__module__", "") == _llvm.__name__}
     tested = {f"load{width}" for width in LOADS} | {f"store{width}" for width in STORES} | set(BIT_MODELS)
-    tested |= {"copy16", "copy", "prefetch", "fetch_add", "minimum16", "in_range_mask", "record_at"}
+    tested |= {
+        "copy16",
+        "copy",
+        "prefetch",
+        "fetch_add",
+        "exchange",
+        "load_shared",
+        "store_shared",
+        "minimum16",
+        "in_range_mask",
+        "record_at",
+    }
     assert {name for name in public if not name.startswith("_")} == tested
