@@ -1,6 +1,6 @@
 """The README is true: its Python examples run, and its figures are those of bench/results.
 
-    python bench/report.py   # writes the figures
+python bench/report.py   # writes the figures
 """
 
 from __future__ import annotations
