@@ -37,9 +37,9 @@ def tables() -> str:
     lines += [
         "",
         f"A text of 20 bytes: {short['ordinary']['median']:.2f} times as fast (`encode_ordinary`), "
-        f"{short['encode']['median']:.2f} times (`encode`). Loading the tables: {load['tables']['median']:.1f} times as "
-        f"fast, {load['tables and cache']['median']:.1f} times with the seeded cache. From the start of a process to the "
-        f"first ids, kernels cached: {start['median']:.2f} times the time of `import numba`.",
+        f"{short['encode']['median']:.2f} times (`encode`). Loading the tables: {load['tables']['median']:.1f} times "
+        f"as fast, {load['tables and cache']['median']:.1f} times with the seeded cache. From the start of a process "
+        f"to the first ids, kernels cached: {start['median']:.2f} times the time of `import numba`.",
         "",
         f"Medians of ratios within one process run ({environment['cpu']}, {environment['cores']} cores, Python "
         f"{environment['python']}, numba {versions['numba']}, tiktoken {versions['tiktoken']}); spreads are in "
