@@ -9,10 +9,20 @@ Importing compiles nothing; the first call compiles the kernels it needs and kee
 """
 
 from numbatok.encoding import Encoding
+from numbatok.models import encoding_for_model, encoding_name_for_model
 from numbatok.ragged import Ragged
 from numbatok.registry import get_encoding, list_encoding_names
 from numbatok.warm import warmup
 
 __version__ = "0.1.0"
 
-__all__ = ["Encoding", "Ragged", "__version__", "get_encoding", "list_encoding_names", "warmup"]
+__all__ = [
+    "Encoding",
+    "Ragged",
+    "__version__",
+    "encoding_for_model",
+    "encoding_name_for_model",
+    "get_encoding",
+    "list_encoding_names",
+    "warmup",
+]

@@ -113,11 +113,6 @@ def _leading_zeros(word: np.uint64) -> np.uint64:
     return np.uint64(64 - int(word).bit_length())
 
 
-def _population(word: np.uint64) -> np.uint64:
-    """Count the set bits."""
-    return np.uint64(int(word).bit_count())
-
-
 def _prefetch(address: np.uint64) -> None:
     """Ask for the cache line at ``address`` ahead of its use; a hint that never faults."""
 
@@ -215,7 +210,6 @@ trailing_zeros = _define(
 leading_zeros = _define(
     _leading_zeros, _words(1), lambda context, builder, signature, args: builder.ctlz(args[0], ir.IntType(1)(0))
 )
-population = _define(_population, _words(1), lambda context, builder, signature, args: builder.ctpop(args[0]))
 prefetch = _define(_prefetch, _words(1, types.void), _emit_prefetch)
 fetch_add = _define(
     _fetch_add,

@@ -54,14 +54,11 @@ PLAN = np.dtype(
 plan_at = record_at(PLAN)
 SLICES_PER_LANE = 16
 """How far the lanes may run ahead of a lane that the system has taken the processor from."""
-ALONE = 3
-"""Status of a chunk that is too large for a slice."""
 
 U0, U1, U4, U8 = (np.uint64(value) for value in (0, 1, 4, 8))
 CHUNK_STRIDE = np.uint64(CHUNK.itemsize)
 NEXT, PLACED, PLACING, STOP = (np.uint64(PLAN.fields[name][1]) for name in PLAN.names[-4:])  # type: ignore[index]
 CHUNK_DONE = np.uint64(CHUNK.fields["done"][1])  # type: ignore[index]
-STATUS_ALONE, SLACK_IDS = np.uint64(ALONE), np.uint64(SLACK)
 
 Plan = npt.NDArray[Any]
 
@@ -74,12 +71,8 @@ class NotUtf8(Exception):
 def run_chunk(p, chunk, worker, index):
     """Encode one chunk with one worker into its slice; gives whether it is done."""
     c, w = chunk_at(chunk), worker_at(worker)
-    out = U0
-    if p.slices:
-        if (c.end - c.begin + SLACK_IDS) * U4 > p.slice_bytes:
-            c.status = STATUS_ALONE
-            return False
-        out = p.slices + (index % p.slice_count) * p.slice_bytes
+    if p.slices and c.slice == U0:
+        c.slice = p.slices + (index % p.slice_count) * p.slice_bytes
     made = encode_rows(  # int64, so that there is one encode_rows for this and for Python
         np.int64(worker),
         np.int64(c.origin),
@@ -88,7 +81,7 @@ def run_chunk(p, chunk, worker, index):
         np.int64(c.last),
         np.int64(0),
         np.int64(c.counts),
-        np.int64(out),
+        np.int64(c.slice),
     )
     c.status = w.status
     if made < np.int64(0):
@@ -111,7 +104,7 @@ def place_done(plan):
             break
         size = chunk_at(chunk).total
         if p.slices:
-            copy(p.tokens + p.made * U4, p.slices + (index % p.slice_count) * p.slice_bytes, size * U4)
+            copy(p.tokens + p.made * U4, chunk_at(chunk).slice, size * U4)
         p.made = p.made + size
         index += U1
         store_shared(plan + PLACED, index)
@@ -224,17 +217,29 @@ def run_region(plan: Plan, lanes: int) -> None:
         numba.set_num_threads(before)
 
 
-def make_plan(pool: WorkerPool, workers: npt.NDArray[np.uint64], chunks: Chunks, tokens: Ids, count: bool) -> Plan:
-    """Fill in what the lanes share. ``workers`` holds addresses; with ``count`` there are no slices to wait for."""
+def make_plan(workers: npt.NDArray[np.uint64], chunks: Chunks) -> Plan:
+    """Fill in what the lanes share to count only; ``workers`` holds addresses."""
     plan = np.zeros(1, PLAN)
     plan["workers"], plan["chunks"], plan["chunk_count"] = address(workers), address(chunks), len(chunks)
     plan["slice_count"] = len(chunks)
-    if not count:
-        room = min(int((chunks["end"] - chunks["begin"]).max()), LARGEST_SLICE) + SLACK
-        plan["slice_count"] = slices = SLICES_PER_LANE * len(workers)
-        plan["slices"], plan["slice_bytes"] = pool.slices(room * slices), 4 * room
-        plan["tokens"] = address(tokens)
     return plan
+
+
+def give_slices(plan: Plan, chunks: Chunks, pool: WorkerPool, tokens: Ids, lanes: int) -> list[Ids]:
+    """Fill in where ids go; gives the memory that must outlive the lanes.
+
+    Slices are shared in turn. A chunk that is too large, a row without a safe cut, gets memory of its own: one id a
+    byte, of which what is not written is never backed.
+    """
+    sizes = (chunks["end"] - chunks["begin"]).astype(np.int64)
+    room = min(int(sizes.max()), LARGEST_SLICE) + SLACK
+    plan["slice_count"] = SLICES_PER_LANE * lanes
+    slices = pool.slices(room * SLICES_PER_LANE * lanes)
+    plan["slices"], plan["slice_bytes"], plan["tokens"] = address(slices), 4 * room, address(tokens)
+    large = np.flatnonzero(sizes > LARGEST_SLICE)
+    own = [np.empty(int(sizes[index]) + SLACK, np.uint32) for index in large]
+    chunks["slice"][large] = [address(memory) for memory in own]
+    return [slices, *own]
 
 
 def encode_parallel(pool: WorkerPool, lanes: list[Worker], rows: Rows, counts: Offsets, count: bool) -> Ids:
@@ -247,13 +252,15 @@ def encode_parallel(pool: WorkerPool, lanes: list[Worker], rows: Rows, counts: O
     tokens = np.empty(0 if count else rows.size + SLACK, np.uint32)
     bind_chunks(chunks, rows.base, rows.offsets, counts)
     workers = np.array([worker.address for worker in lanes], np.uint64)
-    plan = make_plan(pool, workers, chunks, tokens, count)
+    plan = make_plan(workers, chunks)
+    memory = [] if count else give_slices(plan, chunks, pool, tokens, len(lanes))
     while plan["placed"][0] < len(chunks):
         run_region(plan, len(lanes))
         if (chunks["status"] == NOT_UTF8).any():
             raise NotUtf8
         if plan["placed"][0] < len(chunks):
             encode_stopped(plan, chunks, counts, lanes[0])
+    del memory  # held until here
     parts = chunks[chunks["part_of"] != WHOLE]
     np.add.at(counts, parts["part_of"].astype(np.intp), parts["part_count"].astype(np.int64))
     tokens.resize(0 if count else int(plan["made"][0]), refcheck=False)
@@ -298,8 +305,9 @@ def encode_batch(pool: WorkerPool, rows: Rows, threads: int | None, count: bool 
     lanes = lane_count(threads)
     parallel = lanes > 1 and rows.size >= PARALLEL_BYTES and not _Region.forked
     parallel = parallel and _Region.lock.acquire(blocking=False)
-    workers = [pool.take() for _ in range(lanes if parallel else 1)]
+    workers: list[Worker] = []
     try:
+        workers += [pool.take() for _ in range(lanes if parallel else 1)]
         if parallel:
             tokens = encode_parallel(pool, workers, rows, counts, count)
         else:

@@ -28,7 +28,7 @@ LEAST_CHUNK_BYTES = 1 << 14
 CHUNKS_PER_LANE = 8
 """A small batch is cut finer, down to LEAST_CHUNK_BYTES, so that no lane waits long for the last chunk."""
 LARGEST_SLICE = 3 * CHUNK_BYTES
-"""Bytes of the largest chunk that gets a slice: a full chunk of rows, and one more row of up to two chunks."""
+"""Bytes of the largest chunk that shares a slice: a full chunk of rows, and one more row of up to two chunks."""
 ROW_WEIGHT = 16
 """What a row costs beside its bytes, in bytes; keeps a chunk of empty rows finite."""
 
@@ -43,6 +43,7 @@ CHUNK = np.dtype(
         ("begin", "u8"),
         ("end", "u8"),
         ("part_count", "u8"),
+        ("slice", "u8"),  # where its ids go first: memory of its own, if it is too large for a slice of the plan
         ("total", "u8"),  # ids made
         ("status", "u8"),  # how it ended, as in the worker record
         ("done", "u8"),  # 1 once its ids are in its slice

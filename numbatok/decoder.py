@@ -1,6 +1,6 @@
 """Ids to bytes: one pass that adds up the sizes, one that copies, and a single allocation between them.
 
-Invariant: the second pass writes exactly the bytes that the first one counted, never one more; an id that the encoding
+Invariant: the second pass writes the bytes that the first one counted, never one more; an id that the encoding
 does not have is found in the first pass, before anything is written.
 
     >>> from numbatok import get_encoding
@@ -48,7 +48,9 @@ def decoded_size(tables, ids, count, skip):
 def decode_into(tables, ids, count, out, size):
     """Write the bytes of ``count`` ids to ``out``, which takes ``size`` bytes: what :func:`decoded_size` gave.
 
-    Contract: all arguments int64. Where the room allows it 16 bytes are copied at once: 99.7 % of tokens are shorter.
+    Gives the number of bytes that the ids have now, which is another one if another thread has changed them; nothing is
+    written past ``size``. Where the room allows it 16 bytes are copied at once: 99.7 % of tokens are shorter. Contract:
+    all arguments int64.
     """
     t = tables_at(np.uint64(tables))
     at, cursor = np.uint64(ids), np.uint64(out)
@@ -59,7 +61,8 @@ def decode_into(tables, ids, count, out, size):
         if width <= U16 and target + U16 <= end:
             copy16(target, source)
             continue
-        while target < cursor:
+        while target < min(cursor, end):
             store8(target, load8(source))
             source += U1
             target += U1
+    return np.int64(cursor - np.uint64(out))

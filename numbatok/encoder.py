@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from numbatok._jit import kernel
-from numbatok._llvm import load32, load64, prefetch, record_at, store64
+from numbatok._llvm import load32, load64, prefetch, record_at, store32, store64
 from numbatok.cache import (
     LONG_IDS,
     LONG_IDS_AT,
@@ -25,6 +25,7 @@ from numbatok.cache import (
     SHORT_KEY,
     copy_ids,
     copy_short,
+    copy_words,
     long_hit,
     long_slot,
     mark_short,
@@ -36,12 +37,13 @@ from numbatok.cache import (
     store_short,
 )
 from numbatok.merge import LONG_SCRATCH, SHORT_LIMIT, merge_long, merge_short
-from numbatok.split.gpt2 import fill_ends
-from numbatok.table import hash_bytes, tables_at
+from numbatok.split.scan import fill_ends
+from numbatok.table import NO_ID, hash_bytes, piece_id, tables_at
 
 WORKER = np.dtype(
     [
         ("tables", "u8"),  # address of the TABLES record
+        ("piece", "u8"),  # uint8[PIECE_BYTES]: a copy of the piece at hand
         ("ends", "u8"),  # uint64[BATCH + 64]: piece ends
         ("keys", "u8"),  # uint64[(BATCH + 64) * 3]: low word, high word, slot of each piece
         ("short_slots", "u8"),
@@ -60,6 +62,8 @@ worker_at = record_at(WORKER)
 BATCH = 256
 """Pieces that one round splits, hashes and looks up."""
 SLACK = 16
+PIECE_BYTES = 96
+"""Room for a piece of LONG_KEY bytes, and to read on behind it."""
 """Ids of room behind the last one."""
 DONE, NOT_UTF8, NEEDS_SCRATCH = 0, 1, 2
 
@@ -93,6 +97,11 @@ def prepare(w, at, stop, pieces):
 @kernel
 def merge_piece(w, t, at, width, out):
     """Merge a piece by the form that its width asks for; TOO_LONG if the scratch memory is too small for it."""
+    if t.whole:
+        token = piece_id(t, at, width)
+        if token != NO_ID:
+            store32(out, token)
+            return U1
     if width <= SHORT_LIMIT:
         return merge_short(t, at, width, w.scratch, out)
     if width * SCRATCH_PER_BYTE <= w.scratch_size:
@@ -105,6 +114,8 @@ def encode_by_long_table(w, t, at, width, out):
     """Give the ids of a piece from the long table, else by merging, and remember them there if they fit."""
     if width > LONG_KEY:
         return merge_piece(w, t, at, width, out)
+    copy_words(w.piece, at, width)
+    at = w.piece  # what is remembered is what was merged, even if another thread writes to the text
     digest = hash_bytes(at, width)
     slot = long_slot(w.long_slots, digest)
     count = long_hit(slot, digest, at, width)
@@ -125,7 +136,11 @@ def encode_miss(w, t, at, width, slot, low, high, out):
     """
     if short_marked(slot, low, high):
         return encode_by_long_table(w, t, at, width, out)
-    count = merge_short(t, at, width, w.scratch, out)
+    store64(
+        w.piece, low
+    )  # merged from the key, so that the slot holds its ids even if another thread writes to the text
+    store64(w.piece + U8, high)
+    count = merge_piece(w, t, w.piece, width, out)
     if count <= SHORT_IDS:
         store_short(slot, low, high, out, count)
     else:
@@ -167,7 +182,7 @@ def encode_range(w, t, at, stop, out, keep):
     """
     count, status = U0, STATUS_DONE
     while at < stop:
-        pieces = fill_ends(t.classes, at, stop, w.ends, ROOM)
+        pieces = fill_ends(t, at, stop, w.ends, ROOM)
         if pieces == U0:
             status = STATUS_NOT_UTF8
             break
@@ -246,6 +261,6 @@ def seed_cache(worker):
         low, high = short_key(start, width, start + U16)
         slot = short_slot(w.short_slots, low, high)
         if load64(slot + U8) == U0:
-            count = merge_short(t, start, width, w.scratch, w.sink)
+            count = merge_piece(w, t, start, width, w.sink)
             if count <= SHORT_IDS:
                 store_short(slot, low, high, w.sink, count)

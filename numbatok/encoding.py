@@ -1,4 +1,4 @@
-"""The class that users touch.
+"""The class that users touch: tiktoken's surface, method by method, on top of the flat one.
 
 Invariant: every way in gives the ids of tiktoken; the methods differ only in the shape of what they take and give.
 
@@ -12,58 +12,86 @@ Invariant: every way in gives the ids of tiktoken; the methods differ only in th
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
-from numbatok.batch import NotUtf8, encode_batch, encode_one, lane_count
-from numbatok.encoder import SLACK
-from numbatok.ids import Tokens, Unknown, decode
-from numbatok.invalid import encode_invalid
-from numbatok.model import Model, address
-from numbatok.ragged import Ids, Offsets, Ragged, Rows
-from numbatok.special import Names, name_set, refuse, split_at_specials
-from numbatok.split.dual import split_dual
-from numbatok.split.gpt2 import split_text
+from numbatok.batch import lane_count
+from numbatok.flat import FlatEncoding
+from numbatok.ids import Tokens, Unknown, decode, id_array
+from numbatok.invalid import merge_whole
+from numbatok.model import Model
+from numbatok.ragged import Ids, Offsets, Ragged
+from numbatok.special import Names, Part, name_set, refuse, split_at_specials
+from numbatok.split.patterns import split_of
 from numbatok.table import find_token
-from numbatok.text import Span, Text, bytes_at, join_rows, text_span, utf8
-from numbatok.worker import OUTPUT_BYTES, Worker, WorkerPool
+from numbatok.text import Text, join_rows, text_span, utf8
+from numbatok.unstable import completions, stable_length
+from numbatok.worker import WorkerPool
 
 NOTHING: frozenset[str] = frozenset()
 ENDOFTEXT = "<|endoftext|>"
 
 
-class Encoding:
-    """A vocabulary with its split: text to ids and back. Get one from :func:`numbatok.get_encoding`.
+class Encoding(FlatEncoding):
+    """A vocabulary with its split: text to ids and back. Get one by name from :func:`numbatok.get_encoding`.
 
-    Safe to use from several threads at once. Pickled by name, so that a worker process loads its own tables.
+    Safe to use from several threads at once. One that was got by name is pickled by its name, so that a worker process
+    loads its own tables; another one by what it was made of.
+
+    Args:
+        name: a name for people; encodings with other special tokens should have other names.
+        pat_str: the pattern that splits text into pieces; it must be one that has a split kernel, by its exact text.
+        mergeable_ranks: token bytes -> rank, which is the id too.
+        special_tokens: special token -> id.
+        explicit_n_vocab: the number of tokens that is expected, special ones included; checked if given.
+
+    Raises:
+        ValueError: an unknown pattern, ranks that no table can hold, a special token with the id of another token.
 
     Attributes:
-        name: the name by which :func:`~numbatok.registry.get_encoding` knows it.
+        name: the name.
         special_tokens_set: the special tokens, as text.
 
     """
 
     name: str
     special_tokens_set: frozenset[str]
-    _model: Model
-    _pool: WorkerPool
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        pat_str: str,
+        mergeable_ranks: Mapping[bytes, int],
+        special_tokens: Mapping[str, int],
+        explicit_n_vocab: int | None = None,
+    ) -> None:
+        model = Model.from_ranks(mergeable_ranks, special_tokens, split_of(pat_str))
+        self._adopt(name, pat_str, model)
+        found = len(mergeable_ranks) + len(special_tokens)
+        if explicit_n_vocab and (found != explicit_n_vocab or self.n_vocab != explicit_n_vocab):
+            raise ValueError(
+                f"explicit_n_vocab is {explicit_n_vocab}, but there are {found} tokens, "
+                f"and ids go up to {self.max_token_value}"
+            )
 
     @classmethod
-    def _from_model(cls, name: str, model: Model) -> Encoding:
+    def _from_model(cls, name: str, pat_str: str, model: Model) -> Encoding:
         self = cls.__new__(cls)
-        self.name = name
-        self._model = model
-        self._pool = WorkerPool(model)
-        self.special_tokens_set = frozenset(model.specials)
+        self._adopt(name, pat_str, model)
         return self
+
+    def _adopt(self, name: str, pat_str: str, model: Model) -> None:
+        self.name, self._pat_str, self._model, self._pool = name, pat_str, model, WorkerPool(model)
+        self.special_tokens_set = frozenset(model.specials)
 
     def __repr__(self) -> str:
         return f"<Encoding {self.name!r}>"
 
-    # ---- text to ids, as tiktoken does it -------------------------------------------------------------------------
+    # ---- text to ids -----------------------------------------------------------------------------------------------
 
     def encode_ordinary(self, text: Text) -> list[int]:
         """Encode a text; special tokens are read as ordinary text.
@@ -123,12 +151,41 @@ class Encoding:
         """Encode many texts as :meth:`encode` does, on ``num_threads`` threads (None: all cores)."""
         texts = text if isinstance(text, (list, str, bytes)) else list(text)
         rows = join_rows(texts)
-        allowed = [self._allowed(one, allowed_special, disallowed_special) for one in texts]
-        if not any(allowed):
+        allowed, disallowed = self._names(allowed_special, disallowed_special)
+        for one in texts if disallowed else ():
+            refuse(one, disallowed)
+        if not allowed:
             return _as_lists(self._encode_rows(rows, num_threads))
-        lane_count(num_threads)
-        specials = {"allowed_special": allowed_special, "disallowed_special": disallowed_special}
-        return [self.encode(one, **specials) for one in texts]
+        parts = [list(split_at_specials(one, allowed)) for one in texts]
+        ids, edges = self._join_parts([part for row in parts for part in row], num_threads)
+        ends = edges[np.cumsum([0, *map(len, parts)])]
+        return _as_lists(Ragged(ids, ends))
+
+    def encode_with_unstable(
+        self, text: Text, *, allowed_special: Names = NOTHING, disallowed_special: Names = "all"
+    ) -> tuple[list[int], list[list[int]]]:
+        """Encode a text that may go on: its stable ids, and every list of ids that the rest of it may become.
+
+        >>> numbatok.get_encoding("gpt2").encode_with_unstable("hello fanta")[0]
+        [31373]
+        """
+        allowed = self._allowed(text, allowed_special, disallowed_special)
+        ordinary = list(split_at_specials(text, allowed))[-1][0] if allowed else text
+        ids = self.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
+        span = text_span(ordinary)
+        if span[1] == 0:
+            return ids, []
+        data = ordinary if isinstance(ordinary, bytes) else utf8(str(ordinary))
+        last = len(self.encode_ordinary(data[self._last_piece(data) :]))
+        stable = stable_length(self.decode_tokens_bytes(ids), last)
+        found = completions(
+            self.decode_bytes(ids[stable:]),
+            self.token_byte_values(),
+            self.encode_ordinary,
+            self._encode_single_piece,
+            lambda token: len(self._model.token_bytes(token)),
+        )
+        return ids[:stable], found
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
         """Give the id of the token with exactly this text, special or not.
@@ -140,6 +197,8 @@ class Encoding:
         995
 
         """
+        if not isinstance(text_or_bytes, (str, bytes, bytearray, memoryview)):
+            raise TypeError(f"a token is wanted as str or bytes, and {type(text_or_bytes).__name__} was given")
         data = utf8(text_or_bytes) if isinstance(text_or_bytes, str) else bytes(text_or_bytes)
         at, size, _ = text_span(data)
         token = find_token(self._model.address, at, size) if data else -1
@@ -149,102 +208,7 @@ class Encoding:
             raise KeyError(data)
         return int(token)
 
-    # ---- text to ids, flat ----------------------------------------------------------------------------------------
-
-    def encode_flat(self, text: Text) -> Ids:
-        """Encode one text (str, bytes or uint8 array) to a uint32 array; special tokens are ordinary text.
-
-        >>> numbatok.get_encoding("gpt2").encode_flat(b"hello world")
-        array([31373,   995], dtype=uint32)
-        """
-        worker = self._pool.take()
-        try:
-            ids = self._encode_text(worker, text)
-            return ids.copy() if ids.base is worker.output else ids
-        finally:
-            self._pool.give_back(worker)
-
-    def encode_batch_flat(self, texts: Iterable[Text], *, threads: int | None = None) -> Ragged:
-        """Encode many texts to one array of ids and the offsets of the rows; special tokens are ordinary text.
-
-        Args:
-            texts: an iterable of str or bytes.
-            threads: number of threads; None is all cores (1 in a worker process of a pool or a forked child).
-
-        >>> numbatok.get_encoding("gpt2").encode_batch_flat(["hello world", "hello"]).offsets.tolist()
-        [0, 2, 3]
-
-        """
-        return self._encode_rows(join_rows(texts), threads)
-
-    def count(self, text: Text) -> int:
-        """Count the ids of a text without keeping them.
-
-        >>> numbatok.get_encoding("gpt2").count("hello world")
-        2
-        """
-        span = text_span(text)
-        worker = self._pool.take()
-        try:
-            return encode_one(worker, span, 0)
-        except NotUtf8:
-            return len(self._encode_invalid(span))
-        finally:
-            self._pool.give_back(worker)
-
-    def count_batch(self, texts: Iterable[Text], *, threads: int | None = None) -> Offsets:
-        """Count the ids of each text without keeping them; gives an int64 array.
-
-        >>> numbatok.get_encoding("gpt2").count_batch(["hello world", ""])
-        array([2, 0])
-        """
-        rows = join_rows(texts)
-        try:
-            return np.diff(encode_batch(self._pool, rows, threads, count=True).offsets)
-        except NotUtf8:
-            return np.diff(self._encode_each(rows).offsets)
-
-    def split(self, text: Text, *, cursors: int = 1) -> list[tuple[int, int]]:
-        """Give the byte ranges of the pieces that are merged apart from each other.
-
-        Args:
-            text: a str, bytes or uint8 array.
-            cursors: 1 for the scanner that encoding uses; 2 for the dual cursor (same pieces, see split/dual.py).
-
-        Raises:
-            ValueError: the bytes are not UTF-8, or there is no such number of cursors.
-
-        >>> numbatok.get_encoding("gpt2").split("hello world")
-        [(0, 5), (5, 11)]
-
-        """
-        span = text_span(text)
-        if cursors not in (1, 2):
-            raise ValueError(f"cursors is {cursors!r}; give 1 or 2")
-        ends = self._piece_ends(span, cursors)
-        done = int(ends[-1]) if len(ends) else 0
-        if done != span[1]:
-            raise ValueError(f"the bytes are not UTF-8 in the piece at index {done}; give valid text")
-        return list(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)) if done else []
-
-    # ---- ids to text ----------------------------------------------------------------------------------------------
-
-    def decode_bytes(self, tokens: Tokens, *, unknown: Unknown = "error") -> bytes:
-        """Give the bytes of ids (a list, or an integer array of any type).
-
-        Args:
-            tokens: the ids.
-            unknown: "error", or "skip" to leave out ids that the encoding does not have.
-
-        Raises:
-            KeyError: an id that the encoding does not have.
-            OverflowError: an id below 0 or above 32 bits.
-
-        >>> numbatok.get_encoding("gpt2").decode_bytes([31373, 995])
-        b'hello world'
-
-        """
-        return decode(self._model, tokens, unknown)
+    # ---- ids to text -----------------------------------------------------------------------------------------------
 
     def decode(self, tokens: Tokens, errors: str = "replace", *, unknown: Unknown = "error") -> str:
         """Give the text of ids; ``errors`` says what becomes of bytes that are not UTF-8 (as in ``bytes.decode``)."""
@@ -277,13 +241,31 @@ class Encoding:
         >>> numbatok.get_encoding("gpt2").decode_tokens_bytes([31373, 995])
         [b'hello', b' world']
         """
-        data = self.decode_bytes(tokens)
-        ids = np.asarray(tokens if isinstance(tokens, np.ndarray) else list(tokens), np.int64)
-        sizes = np.diff(self._model.starts.astype(np.int64))[ids]
-        ends = np.cumsum(sizes)
-        return [data[end - size : end] for size, end in zip(sizes.tolist(), ends.tolist(), strict=True)]
+        ids = id_array(tokens)
+        data = self.decode_bytes(ids)
+        starts = self._model.starts
+        ends = np.cumsum(starts[ids + 1] - starts[ids], dtype=np.int64).tolist()
+        return [data[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)] if ends else []
 
-    # ---- what the encoding is -------------------------------------------------------------------------------------
+    def decode_with_offsets(self, tokens: Tokens) -> tuple[str, list[int]]:
+        """Give the text of ids, and for each id the index of the character at which, or within which, it starts.
+
+        Raises:
+            UnicodeDecodeError: the bytes of all ids are not UTF-8.
+
+        >>> numbatok.get_encoding("gpt2").decode_with_offsets([31373, 995])
+        ('hello world', [0, 5])
+
+        """
+        pieces = self.decode_tokens_bytes(tokens)
+        data = np.frombuffer(b"".join(pieces), np.uint8)
+        starts_character = (data & 0xC0) != 0x80
+        before = np.concatenate(([0], np.cumsum(starts_character)))
+        places = np.cumsum([0, *map(len, pieces)])[:-1]
+        offsets = before[places] - ~starts_character[places] if len(places) else places
+        return data.tobytes().decode(), np.maximum(offsets, 0).tolist()
+
+    # ---- what the encoding is --------------------------------------------------------------------------------------
 
     @property
     def n_vocab(self) -> int:
@@ -304,80 +286,58 @@ class Encoding:
         """Tell whether an id is that of a special token."""
         return token in self._model.specials.values()
 
+    @functools.cached_property
+    def _mergeable_ranks(self) -> dict[bytes, int]:
+        special = set(self._model.specials.values())
+        tokens = ((self._model.token_bytes(token), token) for token in range(self._model.ids) if token not in special)
+        return {token: rank for token, rank in tokens if token}
+
+    @property
+    def _special_tokens(self) -> dict[str, int]:
+        return self._model.specials
+
     def token_byte_values(self) -> list[bytes]:
         """Give the bytes of all tokens that are not special, in the order of their bytes (as tiktoken does)."""
-        special = set(self._model.specials.values())
-        tokens = (self._model.token_bytes(token) for token in range(self._model.ids) if token not in special)
-        return sorted(token for token in tokens if token)
+        return sorted(self._mergeable_ranks)
 
-    def clear_cache(self) -> None:
-        """Give the memory of idle workers and their caches back; it changes the speed of the next call, not its ids."""
-        self._pool.clear()
+    # ---- inside; the first three are private names of tiktoken that programs use -----------------------------------
 
-    # ---- inside ---------------------------------------------------------------------------------------------------
+    def _encode_single_piece(self, text_or_bytes: str | bytes) -> list[int]:
+        data = utf8(text_or_bytes) if isinstance(text_or_bytes, str) else text_or_bytes
+        return self._checked(merge_whole(data, self._pool)).tolist()  # type: ignore[no-any-return]
+
+    def _encode_only_native_bpe(self, text: str) -> list[int]:
+        return self.encode_ordinary(text)
+
+    def _encode_bytes(self, text: bytes) -> list[int]:
+        return self.encode_ordinary(text)
+
+    def _names(self, allowed_special: Names, disallowed_special: Names) -> tuple[dict[str, int], frozenset[str]]:
+        """Give the special tokens that are allowed, with their ids, and the strings that are refused."""
+        if allowed_special is NOTHING and disallowed_special == "all":
+            return {}, self.special_tokens_set
+        allowed = name_set(allowed_special, self.special_tokens_set, "allowed_special")
+        disallowed = name_set(disallowed_special, self.special_tokens_set - allowed, "disallowed_special")
+        return {name: token for name, token in self._model.specials.items() if name in allowed}, disallowed
 
     def _allowed(self, text: Text, allowed_special: Names, disallowed_special: Names) -> dict[str, int]:
         """Check a text for disallowed special tokens; gives those that are allowed, with their ids."""
-        if allowed_special is NOTHING and disallowed_special == "all":
-            refuse(text, self.special_tokens_set)
-            return {}
-        allowed = name_set(allowed_special, self.special_tokens_set, "allowed_special")
-        disallowed = name_set(disallowed_special, self.special_tokens_set - allowed, "disallowed_special")
+        allowed, disallowed = self._names(allowed_special, disallowed_special)
         if disallowed:
             refuse(text, disallowed)
-        return {name: token for name, token in self._model.specials.items() if name in allowed}
-
-    def _encode_text(self, worker: Worker, text: Text) -> Ids:
-        """Encode one text; the ids of a short one are a view of the worker's output, true until its next call."""
-        span = text_span(text)
-        try:
-            if span[1] <= OUTPUT_BYTES:
-                return worker.output[: encode_one(worker, span, worker.output_address)]
-            out = np.empty(span[1] + SLACK, np.uint32)
-            made = encode_one(worker, span, address(out))
-        except NotUtf8:
-            return self._encode_invalid(span)
-        out.resize(made, refcheck=False)  # gives the rest back without a copy
-        return out
+        return allowed
 
     def _encode_allowed(self, text: Text, allowed: dict[str, int]) -> Ids:
-        parts: list[Ids] = []
-        for ordinary, token in split_at_specials(text, allowed):
-            parts.append(self.encode_flat(ordinary))
-            if token is not None:
-                parts.append(np.array([token], np.uint32))
-        return np.concatenate(parts)
+        parts = list(split_at_specials(text, allowed))
+        return self.encode_flat(text) if len(parts) == 1 else self._join_parts(parts, 1)[0]
 
-    def _encode_rows(self, rows: Rows, threads: int | None) -> Ragged:
-        try:
-            return encode_batch(self._pool, rows, threads)
-        except NotUtf8:
-            return self._encode_each(rows)
-
-    def _encode_each(self, rows: Rows) -> Ragged:
-        """Encode row by row: some are not UTF-8."""
-        spans = zip(rows.offsets[:-1].tolist(), rows.offsets[1:].tolist(), strict=True)
-        ids = [self.encode_flat(bytes_at(rows.base + start, end - start)) for start, end in spans]
-        offsets = np.cumsum([0, *map(len, ids)], dtype=np.int64)
-        return Ragged(np.concatenate([*ids, np.empty(0, np.uint32)]), offsets)
-
-    def _encode_invalid(self, span: Span) -> Ids:
-        data = bytes_at(*span[:2])
-        return encode_invalid(data, self._model, self._pool, self.encode_flat, self._last_piece)
-
-    def _last_piece(self, data: bytes) -> int:
-        ends = self._piece_ends(text_span(data))
-        return int(ends[-2]) if len(ends) > 1 else 0
-
-    def _piece_ends(self, span: Span, cursors: int = 1) -> npt.NDArray[np.int64]:
-        at, size, _ = span
-        ends = np.empty(size + 64, np.uint64)
-        classes = address(self._model.classes)
-        if cursors == 2:
-            count = split_dual(classes, at, at + size, address(ends))
-        else:
-            count = split_text(classes, at, at + size, address(ends), size)
-        return (ends[:count] - np.uint64(at)).astype(np.int64)
+    def _join_parts(self, parts: list[Part], threads: int | None) -> tuple[Ids, Offsets]:
+        """Encode ordinary texts as one batch, put the special ids behind them; gives the ids and the edges of parts."""
+        ordinary = self._encode_rows(join_rows([text for text, _ in parts]), threads)
+        special = np.array([token is not None for _, token in parts], bool)
+        tokens = np.array([token for _, token in parts if token is not None], np.uint32)
+        ids = np.insert(ordinary.tokens, ordinary.offsets[1:][special], tokens)
+        return ids, ordinary.offsets + np.concatenate(([0], np.cumsum(special)))
 
 
 def _as_lists(ragged: Ragged) -> list[list[int]]:

@@ -59,6 +59,7 @@ def decode(model: Model, tokens: Tokens, unknown: Unknown) -> bytes:
     Raises:
         KeyError: for an id that the model does not have, unless ``unknown`` is "skip".
         ValueError: for another value of ``unknown``.
+        RuntimeError: another thread changed the ids meanwhile.
 
     """
     if unknown not in ("error", "skip"):
@@ -69,5 +70,6 @@ def decode(model: Model, tokens: Tokens, unknown: Unknown) -> bytes:
         bad = int(ids[-1 - size])
         raise KeyError(f"Invalid token for decoding: {bad} (at index {-1 - size}); unknown='skip' leaves it out")
     data, at = new_bytes(size)
-    decode_into(model.address, address(ids), len(ids), at, size)
+    if decode_into(model.address, address(ids), len(ids), at, size) != size:
+        raise RuntimeError("the ids changed while they were decoded; pass a copy, or wait until nobody writes to them")
     return data

@@ -62,7 +62,6 @@ def merge_whole(data: bytes, pool: WorkerPool) -> Ids:
             worker.grow_scratch(len(data))
         return out[: merge_bytes(worker.address, at, size, address(out))]
     finally:
-        worker.trim_scratch()
         pool.give_back(worker)
 
 

@@ -17,6 +17,8 @@ from typing import Literal
 from numbatok.text import Text, bytes_of
 
 Names = Literal["all"] | Collection[str]
+Part = tuple[str | bytes, int | None]
+"""An ordinary text, and the id of the special token behind it."""
 
 FEW = 4
 
@@ -74,7 +76,7 @@ def searchable_name(name: str, text: Text) -> str:
     return name if isinstance(text, str) else name.encode().decode("latin-1")
 
 
-def split_at_specials(text: Text, specials: Mapping[str, int]) -> Iterator[tuple[str | bytes, int | None]]:
+def split_at_specials(text: Text, specials: Mapping[str, int]) -> Iterator[Part]:
     """Give the ordinary texts between special tokens, each with the id of the special token behind it (or None).
 
     Bytes come out as bytes, whether they are UTF-8 or not.

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from numbatok._jit import kernel
-from numbatok._llvm import load8, load32, load64, record_at, store8, store32, store64
+from numbatok._llvm import load8, load32, load64, record_at, store32, store64
 
 ID_BITS, RANK_BITS = 21, 22
 
@@ -32,6 +32,12 @@ TABLES = np.dtype(
         ("piece_shift", "u8"),  # 64 - k
         ("blob", "u8"),  # uint8: the bytes of all tokens one after the other, 16 bytes of slack behind
         ("starts", "u8"),  # uint32[ids + 1]: where each token starts in the blob
+        ("whole", "u8"),  # 1: a piece that is a token is that token, before any merge is tried
+        ("family", "u8"),  # which split: see split/scan.py, and its parameters
+        ("letters", "u8"),
+        ("digits", "u8"),
+        ("final", "u8"),
+        ("contractions", "u8"),
         ("ids", "u8"),  # number of ids that the blob covers, gaps included (a gap has no bytes)
     ]
 )
@@ -76,24 +82,25 @@ def pair_rank(slots, shift, left, right):
 
 
 @kernel
-def insert_pairs(slots, shift, lefts, rights, count):
-    """Enter the merges of ranks 0 to count - 1 into empty slots; gives the number of pairs met twice.
+def insert_pairs(slots, shift, lefts, rights, ranks, count):
+    """Enter pairs and their ranks into empty slots; gives the number of pairs met twice.
 
-    Contract: ``lefts`` and ``rights`` are uint32[count]; the table has at least 2 * count slots. A pair met twice keeps
-    its lower rank.
+    Contract: ``lefts``, ``rights`` and ``ranks`` are uint32[count]; the table has at least 2 * count slots. A pair met
+    twice keeps the rank that came first.
     """
     slots, shift, lefts, rights = np.uint64(slots), np.uint64(shift), np.uint64(lefts), np.uint64(rights)
+    ranks = np.uint64(ranks)
     mask = (U1 << (U64 - shift)) - U1
     twice = U0
-    for rank in range(np.uint64(count)):
-        key = pack_pair(load32(lefts + rank * U4), load32(rights + rank * U4))
+    for index in range(np.uint64(count)):
+        key = pack_pair(load32(lefts + index * U4), load32(rights + index * U4))
         slot = pair_slot(key, shift)
         entry = load64(slots + slot * U8)
         while entry != EMPTY and (entry ^ key) > RANK_MASK:
             slot = (slot + U1) & mask
             entry = load64(slots + slot * U8)
         if entry == EMPTY:
-            store64(slots + slot * U8, key | rank)
+            store64(slots + slot * U8, key | load32(ranks + index * U4))
         else:
             twice += U1
     return twice
@@ -176,22 +183,3 @@ def insert_pieces(tables):
             slot = (slot + U1) & mask
         store32(t.piece_slots + slot * U4, token)
     return twice
-
-
-@kernel
-def expand_merges(lefts, rights, merged, count, starts, blob):
-    """Write the bytes of the token that each merge makes: those of its left part, then those of its right part.
-
-    Contract: in rank order, ids rising, the parts have their bytes already; ``starts`` is final (see model.py).
-    """
-    lefts, rights, merged = np.uint64(lefts), np.uint64(rights), np.uint64(merged)
-    starts, blob = np.uint64(starts), np.uint64(blob)
-    for rank in range(np.uint64(count)):
-        target = blob + load32(starts + load32(merged + rank * U4) * U4)
-        for part in (load32(lefts + rank * U4), load32(rights + rank * U4)):
-            source = blob + load32(starts + part * U4)
-            end = blob + load32(starts + part * U4 + U4)
-            while source < end:
-                store8(target, load8(source))
-                source += U1
-                target += U1

@@ -49,16 +49,16 @@ def text_span(text: Text) -> Span:
     """
     if isinstance(text, str):
         if text.isascii():
-            return (_str_address(text), len(text), text)
+            return (_str_address(text), str.__len__(text), text)
         text = utf8(text)
     if isinstance(text, bytes):
-        return (_bytes_address(text), len(text), text)
+        return (_bytes_address(text), bytes.__len__(text), text)
     return _array_span(text)
 
 
 def _array_span(text: Any) -> Span:
     if isinstance(text, (bytearray, memoryview)):
-        text = np.frombuffer(text, np.uint8)
+        text = np.asarray(memoryview(text))
     if not isinstance(text, np.ndarray) or text.dtype != np.uint8 or text.ndim != 1:
         kind = f"a {text.dtype} array" if isinstance(text, np.ndarray) else type(text).__name__
         hint = "; for many texts call encode_batch" if isinstance(text, (list, tuple)) else ""
@@ -76,6 +76,15 @@ def new_bytes(size: int) -> tuple[bytes, int]:
 def bytes_at(address: int, size: int) -> bytes:
     """Give a copy of the bytes at an address."""
     return ctypes.string_at(address, size)
+
+
+def is_utf8(address: int, size: int) -> bool:
+    """Tell whether the bytes at an address are UTF-8."""
+    try:
+        bytes_at(address, size).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def bytes_of(text: Text) -> bytes:
@@ -104,15 +113,17 @@ def join_rows(texts: Iterable[Text]) -> Rows:
     except TypeError:
         joined = "\x80"
     if joined.isascii():
-        return _rows(text_span(joined), np.fromiter(map(len, rows), np.int64, len(rows)))
+        return _rows(text_span(joined), np.fromiter(map(str.__len__, rows), np.int64, len(rows)))
     parts = [_row_bytes(index, text) for index, text in enumerate(rows)]
-    return _rows(text_span(b"".join(parts)), np.fromiter(map(len, parts), np.int64, len(parts)))
+    return _rows(text_span(b"".join(parts)), np.fromiter(map(bytes.__len__, parts), np.int64, len(parts)))
 
 
 def _rows(span: Span, sizes: npt.NDArray[np.int64]) -> Rows:
-    address, _, owner = span
+    address, size, owner = span
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
+    if offsets[-1] != size:
+        raise RuntimeError("the list of texts changed while it was read; pass a copy")
     return Rows(address, offsets, owner)
 
 

@@ -3,8 +3,8 @@
 Invariant: a worker belongs to at most one running call, so nothing in it is ever shared between threads. Its memory is
 bounded: :data:`~numbatok.cache.CACHE_BYTES` of cache, and scratch that grows only with the longest piece it has met.
 
-    >>> from numbatok.model import load_embedded
-    >>> pool = WorkerPool(load_embedded("r50k_base"))
+    >>> import numbatok
+    >>> pool = WorkerPool(numbatok.get_encoding("gpt2")._model)
     >>> worker = pool.take()
     >>> pool.give_back(worker)
 """
@@ -14,12 +14,14 @@ from __future__ import annotations
 import numpy as np
 
 from numbatok.cache import LONG_BITS, LONG_SLOT, SHORT_BITS, SHORT_SLOT
-from numbatok.encoder import BATCH, SLACK, WORKER, seed_cache
+from numbatok.encoder import BATCH, PIECE_BYTES, SLACK, WORKER, seed_cache
 from numbatok.merge import LONG_SCRATCH
 from numbatok.model import Model, address
+from numbatok.ragged import Ids
 
 SCRATCH_BYTES = 1 << 20
 """Scratch of a new worker: merges pieces of up to 32 KiB."""
+LONGEST_PIECE = (1 << 32) - 2
 OUTPUT_BYTES = 1 << 16
 """Longest text, in bytes, whose ids go through the worker's own output."""
 
@@ -39,25 +41,36 @@ class Worker:
         self.output = np.empty(OUTPUT_BYTES + SLACK, np.uint32)
         """The ids of a short text, copied from here: its memory is warm."""
         self.output_address = address(self.output)
+        self._piece = np.empty(PIECE_BYTES, np.uint8)
         self._ends = np.empty(BATCH + 64, np.uint64)
         self._keys = np.empty(3 * (BATCH + 64), np.uint64)
         self._short = np.zeros(SHORT_SLOT << SHORT_BITS, np.uint8)
         self._long = np.zeros(LONG_SLOT << LONG_BITS, np.uint8)
         self.record["tables"] = model.address
+        self.record["piece"] = address(self._piece)
         self.record["ends"], self.record["keys"] = address(self._ends), address(self._keys)
         self.record["short_slots"], self.record["long_slots"] = address(self._short), address(self._long)
         self._set_scratch(SCRATCH_BYTES)
         seed_cache(self.address)
 
     def _set_scratch(self, size: int) -> None:
-        self._scratch = np.empty(size, np.uint8)
-        self._sink = np.empty(size // LONG_SCRATCH + SLACK, np.uint32)
-        self.record["scratch"], self.record["scratch_size"] = address(self._scratch), size
-        self.record["sink"] = address(self._sink)
+        """Change the scratch. Whatever is interrupted, the record never names memory that is gone."""
+        scratch, sink = np.empty(size, np.uint8), np.empty(size // LONG_SCRATCH + SLACK, np.uint32)
+        self.record["scratch_size"] = 0
+        self.record["scratch"], self.record["sink"] = address(scratch), address(sink)
+        self._scratch, self._sink = scratch, sink
+        self.record["scratch_size"] = size
 
     def grow_scratch(self, piece_bytes: int) -> None:
-        """Make the scratch large enough to merge a piece of ``piece_bytes`` (and up to twice that)."""
-        self._set_scratch(2 * piece_bytes * LONG_SCRATCH)
+        """Make the scratch large enough to merge a piece of ``piece_bytes``, and somewhat more.
+
+        Raises:
+            OverflowError: positions in a piece have 32 bits.
+
+        """
+        if piece_bytes > LONGEST_PIECE:
+            raise OverflowError(f"a piece of {piece_bytes} bytes is too long to merge: {LONGEST_PIECE} is the most")
+        self._set_scratch((piece_bytes + min(piece_bytes, SCRATCH_BYTES)) * LONG_SCRATCH)
 
     def trim_scratch(self) -> None:
         """Give the memory of a giant piece back."""
@@ -81,14 +94,16 @@ class WorkerPool:
             return Worker(self._model)
 
     def give_back(self, worker: Worker) -> None:
-        """Keep a worker for the next call."""
+        """Keep a worker for the next call, without the memory of a giant piece."""
+        worker.trim_scratch()
         self._idle.append(worker)
 
-    def slices(self, room: int) -> int:
-        """Give the address of memory for ``room`` ids, kept between calls; for the one parallel call at a time."""
-        if len(self._slices) < room:
-            self._slices = np.empty(room, np.uint32)
-        return address(self._slices)
+    def slices(self, room: int) -> Ids:
+        """Give memory for ``room`` ids, kept between calls; the one parallel call at a time holds on to it."""
+        slices = self._slices
+        if len(slices) < room:
+            self._slices = slices = np.empty(room, np.uint32)
+        return slices
 
     def clear(self) -> None:
         """Forget all idle workers and their caches."""

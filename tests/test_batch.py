@@ -27,6 +27,7 @@ from cases import JIT_OFF, PATHOLOGICAL, REPRESENTATIVES
 import numbatok
 from numbatok import batch, chunks, worker
 from numbatok.split.cuts import find_cut, is_cut
+from numbatok.split.patterns import GPT2_PATTERNS
 
 DATA = Path(__file__).parent / "data"
 CHUNKS = (1, 16, 300) if JIT_OFF else (1, 2, 3, 7, 16, 61, 300, 4096)
@@ -52,7 +53,7 @@ def use_chunks(patch: pytest.MonkeyPatch, size: int) -> None:
 
 def fresh(enc: numbatok.Encoding) -> numbatok.Encoding:
     """Give an encoding with the same tables and no workers yet."""
-    return numbatok.Encoding._from_model("fresh", enc._model)
+    return numbatok.Encoding._from_model("fresh", GPT2_PATTERNS[0], enc._model)
 
 
 def check(enc: numbatok.Encoding, rows: Rows, threads: Sequence[int] = (1, 2)) -> None:

@@ -18,6 +18,7 @@ import oracle
 import pytest
 import tiktoken
 from cases import JIT_OFF
+from toys import toy_model
 
 import numbatok
 from numbatok import worker
@@ -33,7 +34,7 @@ from numbatok.cache import (
     short_slot,
 )
 from numbatok.encoder import seed_cache, worker_at
-from numbatok.model import Model
+from numbatok.split.patterns import GPT2_PATTERNS
 
 LOWER = "abcdefghijklmnopqrstuvwxyz"
 DATA = Path(__file__).parent / "data"
@@ -44,7 +45,7 @@ Check = Callable[..., None]
 
 def fresh(enc: numbatok.Encoding) -> numbatok.Encoding:
     """Give an encoding with the same tables whose cache has seen nothing."""
-    return numbatok.Encoding._from_model("fresh", enc._model)
+    return numbatok.Encoding._from_model("fresh", GPT2_PATTERNS[0], enc._model)
 
 
 @pytest.fixture(autouse=True)
@@ -285,9 +286,7 @@ def test_token_that_no_merge_reaches() -> None:
     a, b, c = b"abc"
     lefts, rights = np.array([a, b, a], np.uint32), np.array([b, c, 257], np.uint32)
     merged = np.array([256, 257, 258], np.uint32)
-    toy = numbatok.Encoding._from_model(
-        "toy", Model.from_merges(np.arange(256, dtype=np.uint8), lefts, rights, merged, {})
-    )
+    toy = numbatok.Encoding._from_model("toy", GPT2_PATTERNS[0], toy_model(lefts, rights, merged))
     assert toy.decode_bytes([258]) == b"abc"
     for _ in range(3):
         assert toy.encode_ordinary("abc") == [256, c]

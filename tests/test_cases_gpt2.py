@@ -5,7 +5,6 @@ Invariant: the calls that a row names give exactly its ids, and so do the flat s
     {"input": "p\\n\\nq", "api": "encode_ordinary", "expect": {"ids": {...}}}  ->  enc.encode_ordinary("p\\n\\nq")
 """
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -56,7 +55,6 @@ CALLS: dict[str, tuple[Call, ...]] = {
     "encode_ordinary_batch": (_batch,),
 }
 PLAIN = [case for case in CASES if "batch" not in case["api"] and "allowed_special" not in case["api"]]
-TIMED = [case for case in CASES if "time_limit_s" in case["expect"]]
 
 
 def expected_ids(case: Case) -> Any:
@@ -96,17 +94,6 @@ def test_flat_surface_agrees(enc: numbatok.Encoding, case: Case) -> None:
     assert (enc.encode_flat(data) == tokens).all()
     assert enc.count(text) == tokens.size
     assert enc.decode_bytes(tokens) == data
-
-
-@pytest.mark.skipif(JIT_OFF, reason="times are those of compiled code")
-@pytest.mark.parametrize("case", TIMED, ids=by_id)
-def test_long_row_stays_within_its_time_limit(enc: numbatok.Encoding, case: Case) -> None:
-    """A warm call on a hostile input ends within the limit of its row, far above what linear work takes."""
-    text = input_of(case)
-    enc.encode_flat(text)  # a first call may compile
-    start = time.perf_counter()
-    enc.encode_flat(text)
-    assert time.perf_counter() - start < case["expect"]["time_limit_s"]
 
 
 def test_table_is_complete() -> None:

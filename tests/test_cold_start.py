@@ -61,11 +61,13 @@ SPLIT = (
     REPORT
     + """
 import numpy as np
-from numbatok.split.gpt2 import split_text
+from numbatok.split.scan import split_text
+from numbatok.table import TABLES
 from numbatok.unicode import load_class_table
-table, text, ends = load_class_table(), np.frombuffer(b"1!", np.uint8), np.empty(66, np.uint64)
-at = text.ctypes.data
-report(pieces=split_text(table.ctypes.data, at, at + 2, ends.ctypes.data, 2))
+classes, text, ends = load_class_table(), np.frombuffer(b"1!", np.uint8), np.empty(66, np.uint64)
+tables, at = np.zeros(1, TABLES), text.ctypes.data
+tables["classes"] = classes.ctypes.data
+report(pieces=split_text(tables.ctypes.data, at, at + 2, ends.ctypes.data, 2))
 """
 )
 NUMBER_LINE = "NUMBER_FLAG = np.uint64(NUMBER)"

@@ -18,6 +18,7 @@ import tiktoken
 from cases import JIT_OFF
 
 import numbatok
+from numbatok.split.patterns import GPT2_PATTERNS
 
 DATA = Path(__file__).parent / "data"
 TEXTS = sorted(path for path in [*DATA.glob("*.txt"), *(DATA / "fixtures").glob("*.*")] if path.suffix != ".md")
@@ -41,7 +42,7 @@ def reference_ids(reference: tiktoken.Encoding, text: str) -> np.ndarray:
 
 def fresh(enc: numbatok.Encoding) -> numbatok.Encoding:
     """Give an encoding with the same tables and a cold cache (with the JIT off the one at hand: seeding takes long)."""
-    return enc if JIT_OFF else numbatok.Encoding._from_model("fresh", enc._model)
+    return enc if JIT_OFF else numbatok.Encoding._from_model("fresh", GPT2_PATTERNS[0], enc._model)
 
 
 def same(found: np.ndarray, expected: np.ndarray) -> None:

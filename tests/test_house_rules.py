@@ -24,9 +24,10 @@ PACKAGE = Path(numbatok.__file__).parent
 # fmt: off
 # Each module may import only modules that stand before it.
 ORDER = [
-    "_jit", "_llvm", "swar", "unicode", "table", "cache", "split", "split.cuts", "split.gpt2", "split.dual",
+    "_jit", "_llvm", "swar", "unicode", "table", "cache", "split", "split.cuts", "split.masks", "split.gpt2",
+    "split.cl100k", "split.o200k", "split.scan", "split.dual", "split.patterns",
     "merge", "decoder", "encoder", "model", "ragged", "text", "chunks", "worker", "batch", "ids", "invalid", "special",
-    "encoding", "registry", "warm", "__init__", "files", "cli", "__main__",
+    "unstable", "flat", "encoding", "registry", "models", "warm", "__init__", "files", "cli", "__main__",
 ]
 # Who may spell a name (of a variable, attribute or import) or give an option ("name="), and what nobody may.
 OWNED = {

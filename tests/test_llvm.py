@@ -51,7 +51,6 @@ copy16 = numba.njit(lambda target, source: _llvm.copy16(target, source))
 copy = numba.njit(lambda target, source, size: _llvm.copy(target, source, size))
 trailing_zeros = numba.njit(lambda word: _llvm.trailing_zeros(word))
 leading_zeros = numba.njit(lambda word: _llvm.leading_zeros(word))
-population = numba.njit(lambda word: _llvm.population(word))
 prefetch = numba.njit(lambda address: _llvm.prefetch(address))
 fetch_add = numba.njit(lambda address, value: _llvm.fetch_add(address, value))
 exchange = numba.njit(lambda address, value: _llvm.exchange(address, value))
@@ -147,7 +146,6 @@ def test_copy(size: int) -> None:
 BIT_MODELS: dict[str, tuple[Any, Callable[[str], int]]] = {  # of the word as 64 binary digits
     "trailing_zeros": (trailing_zeros, lambda digits: len(digits) - len(digits.rstrip("0"))),
     "leading_zeros": (leading_zeros, lambda digits: len(digits) - len(digits.lstrip("0"))),
-    "population": (population, lambda digits: digits.count("1")),
 }
 
 

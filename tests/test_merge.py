@@ -18,11 +18,11 @@ import oracle
 import pytest
 import tiktoken
 from cases import JIT_OFF, PATHOLOGICAL
+from toys import toy_model
 
 import numbatok
 from numbatok.encoder import merge_bytes, worker_at
 from numbatok.merge import LONG_SCRATCH, SHORT_LIMIT, merge_long, merge_short
-from numbatok.model import Model
 from numbatok.table import tables_at
 from numbatok.worker import SCRATCH_BYTES, Worker
 
@@ -193,7 +193,7 @@ def test_artificial_vocabularies(seed: int) -> None:
     merges = random_merges(rng, alphabet, seed + 1)
     lefts, rights = (np.array(side, np.uint32) for side in zip(*merges, strict=True))
     merged = np.arange(BYTES, BYTES + len(merges), dtype=np.uint32)
-    worker = Worker(Model.from_merges(np.arange(BYTES, dtype=np.uint8), lefts, rights, merged, {}))
+    worker = Worker(toy_model(lefts, rights, merged))
     pieces = [bytes(one) for n in range(1, 5 if JIT_OFF else 9) for one in itertools.product(alphabet, repeat=n)]
     pieces += [bytes(rng.choices(alphabet, k=rng.randint(9, 90))) for _ in range(10 if JIT_OFF else 300)]
     pairs = {pair: rank for rank, pair in enumerate(merges)}

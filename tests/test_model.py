@@ -19,9 +19,11 @@ import oracle
 import pytest
 import tiktoken
 from cases import JIT_OFF
+from toys import GPT2, toy_model
 
 import numbatok
 from numbatok.model import Model, load_embedded
+from numbatok.split.patterns import GPT2_PATTERNS
 from numbatok.table import NO_RANK, find_token, pair_rank
 from numbatok.worker import WorkerPool
 
@@ -37,7 +39,7 @@ ABSENT = int(NO_RANK)
 @pytest.fixture(scope="module")
 def model() -> Model:
     """Give a model of the embedded vocabulary, loaded anew."""
-    return load_embedded("r50k_base", {EOT: EOT_ID})
+    return load_embedded("r50k_base", {EOT: EOT_ID}, GPT2)
 
 
 def tiktoken_text(ranks: Ranks) -> bytes:
@@ -78,10 +80,10 @@ def test_every_token_encodes_to_itself(
 
 def test_merges_make_the_tokens(model: Model) -> None:
     """The two parts of each merge are older than the token that it makes, and joined they are its bytes."""
-    assert len(model.lefts) == len(model.rights) == len(model.merged) == MERGES
-    assert (np.maximum(model.lefts, model.rights) < model.merged).all()
+    assert len(model.merges.lefts) == len(model.merges.rights) == len(model.merged) == MERGES
+    assert (np.maximum(model.merges.lefts, model.merges.rights) < model.merged).all()
     assert (np.diff(model.merged.astype(np.int64)) > 0).all()
-    for left, right, made in list(zip(model.lefts, model.rights, model.merged, strict=True))[::STEP]:
+    for left, right, made in list(zip(model.merges.lefts, model.merges.rights, model.merged, strict=True))[::STEP]:
         assert model.token_bytes(left) + model.token_bytes(right) == model.token_bytes(made)
 
 
@@ -106,7 +108,7 @@ def pair_ranks(model: Model, lefts: npt.NDArray[np.uint32], rights: npt.NDArray[
 
 def test_every_merge_is_found(model: Model) -> None:
     """All 50,000 merges are in the table of pairs with their rank, and no slot holds anything else."""
-    assert pair_ranks(model, model.lefts[::STEP], model.rights[::STEP]) == list(range(0, MERGES, STEP))
+    assert pair_ranks(model, model.merges.lefts[::STEP], model.merges.rights[::STEP]) == list(range(0, MERGES, STEP))
     assert np.count_nonzero(model.pair_slots != np.uint64(2**64 - 1)) == MERGES
     assert len(model.pair_slots) >= 2 * MERGES
 
@@ -115,9 +117,11 @@ def test_no_other_pair_is_found(model: Model) -> None:
     """200,000 pairs of ids that are not merges have no rank: random ones, swapped ones and near misses."""
     rng, count = np.random.default_rng(31), 300 if JIT_OFF else 100_000
     near = rng.integers(0, MERGES, count)
-    lefts = np.concatenate((rng.integers(0, EOT_ID + 1, count), model.rights[near], model.lefts[near] ^ 1))
-    rights = np.concatenate((rng.integers(0, EOT_ID + 1, count), model.lefts[near], model.rights[near]))
-    merges = set(zip(model.lefts.tolist(), model.rights.tolist(), strict=True))
+    lefts = np.concatenate(
+        (rng.integers(0, EOT_ID + 1, count), model.merges.rights[near], model.merges.lefts[near] ^ 1)
+    )
+    rights = np.concatenate((rng.integers(0, EOT_ID + 1, count), model.merges.lefts[near], model.merges.rights[near]))
+    merges = set(zip(model.merges.lefts.tolist(), model.merges.rights.tolist(), strict=True))
     others = [pair for pair in zip(lefts.tolist(), rights.tolist(), strict=True) if pair not in merges]
     assert len(others) >= 2 * count
     columns = np.array(others, np.uint32).T.copy()
@@ -175,7 +179,7 @@ def small_model(pairs: list[tuple[int, int]], specials: dict[str, int] | None = 
     """Build a model of the 256 bytes, the given merges (``gap`` ids between byte and first merge) and specials."""
     lefts, rights = (np.array([pair[side] for pair in pairs], np.uint32) for side in (0, 1))
     merged = np.arange(BYTES + gap, BYTES + gap + len(pairs), dtype=np.uint32)
-    return Model.from_merges(np.arange(BYTES, dtype=np.uint8), lefts, rights, merged, specials or {})
+    return toy_model(lefts, rights, merged, specials)
 
 
 def test_specials_decode_and_are_not_found(model: Model) -> None:
@@ -189,7 +193,7 @@ def test_specials_decode_and_are_not_found(model: Model) -> None:
 def test_specials_in_a_gap_and_behind_the_end(special: int) -> None:
     """A special id may lie in a gap of the ids or far behind them; gaps have no bytes and are unknown ids."""
     model = small_model([(97, 98), (258, 99)], {"<s>": special}, gap=2)
-    enc = numbatok.Encoding._from_model("small", model)
+    enc = numbatok.Encoding._from_model("small", GPT2_PATTERNS[0], model)
     assert enc.decode_bytes([special, 258, 259]) == b"<s>ababc"
     assert enc.encode_ordinary("abc<s>") == [259, *b"<s>"]
     assert enc.encode("abc<s>", allowed_special="all") == [259, special]
@@ -201,7 +205,7 @@ def test_specials_in_a_gap_and_behind_the_end(special: int) -> None:
 
 def test_no_merges_at_all() -> None:
     """A vocabulary of bytes alone encodes to bytes."""
-    enc = numbatok.Encoding._from_model("bytes", small_model([]))
+    enc = numbatok.Encoding._from_model("bytes", GPT2_PATTERNS[0], small_model([]))
     assert enc.encode_ordinary("añb  c") == list("añb  c".encode())
     assert enc.decode(list("añb  c".encode())) == "añb  c"
 

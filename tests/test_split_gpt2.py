@@ -22,12 +22,15 @@ import oracle
 import pytest
 import tiktoken
 from cases import JIT_OFF, REPRESENTATIVES
+from toys import GPT2, split_model
 
 import numbatok
-from numbatok.split.gpt2 import fill_ends, next_end
+from numbatok.split.scan import fill_ends, next_end
+from numbatok.table import tables_at
 from numbatok.unicode import LETTER_FLAGS, NUMBER_FLAG, SPACE_FLAG, class_of, load_class_table
 
 CLASSES = load_class_table()
+MODEL = split_model(GPT2)
 STRIDE = 509 if JIT_OFF else 1  # with the JIT off one code point of 509, with all widths among them
 CODE_POINTS = [chr(point) for point in itertools.chain(range(0xD800), range(0xE000, 0x110000))][::STRIDE]
 COMPARABLE = [character for character in CODE_POINTS if oracle.comparable(character)]
@@ -45,7 +48,7 @@ def by_blocks(table, base, offsets, ends):
     count = 0
     for row in range(len(offsets) - 1):
         at, stop = np.uint64(base + offsets[row]), np.uint64(base + offsets[row + 1])
-        count += np.int64(fill_ends(np.uint64(table), at, stop, np.uint64(ends + 8 * count), stop - at))
+        count += np.int64(fill_ends(tables_at(np.uint64(table)), at, stop, np.uint64(ends + 8 * count), stop - at))
     return count
 
 
@@ -56,7 +59,7 @@ def by_steps(table, base, offsets, ends):
     for row in range(len(offsets) - 1):
         at, stop = np.uint64(base + offsets[row]), np.uint64(base + offsets[row + 1])
         while at < stop:
-            end = next_end(np.uint64(table), at, stop)
+            end = next_end(tables_at(np.uint64(table)), at, stop)
             if end == at:
                 break
             ends[count] = end
@@ -71,8 +74,8 @@ def check_split(rows: Iterable[str | bytes]) -> npt.NDArray[np.int64]:
     text = np.frombuffer(b"".join(parts), np.uint8)
     offsets = np.cumsum([0, *map(len, parts)], dtype=np.int64)
     blocks, steps = np.empty(len(text) + 64, np.uint64), np.empty(len(text) + 64, np.uint64)
-    blocks = blocks[: by_blocks(CLASSES.ctypes.data, text.ctypes.data, offsets, blocks.ctypes.data)]
-    steps = steps[: by_steps(CLASSES.ctypes.data, text.ctypes.data, offsets, steps)]
+    blocks = blocks[: by_blocks(MODEL.address, text.ctypes.data, offsets, blocks.ctypes.data)]
+    steps = steps[: by_steps(MODEL.address, text.ctypes.data, offsets, steps)]
     ends = (blocks - np.uint64(text.ctypes.data)).astype(np.int64)
     if not np.array_equal(blocks, steps):
         place = int(np.setxor1d(blocks, steps)[0]) - text.ctypes.data
@@ -242,9 +245,9 @@ def first_disagreement(table, units, widths, text, base, length):
             first -= widths[unit]
             text[first : first + widths[unit]] = units[unit, : widths[unit]]
         at, stop = np.uint64(base + first), np.uint64(base + len(text))
-        found = fill_ends(np.uint64(table), at, stop, np.uint64(ends.ctypes.data), np.uint64(1))
+        found = fill_ends(tables_at(np.uint64(table)), at, stop, np.uint64(ends.ctypes.data), np.uint64(1))
         for index in range(np.int64(found)):
-            at = next_end(np.uint64(table), at, stop)
+            at = next_end(tables_at(np.uint64(table)), at, stop)
             if at != ends[index]:
                 return number
     return -1
@@ -257,7 +260,7 @@ def test_campaign_six_by_both_scanners(length: int) -> None:
     widths = np.array([len(one.encode()) for one in REPRESENTATIVES])
     units = np.array([list(one.encode().ljust(4)) for one in REPRESENTATIVES], np.uint8)
     text = np.frombuffer(b" " * 32 + TAIL.encode(), np.uint8).copy()
-    assert first_disagreement(CLASSES.ctypes.data, units, widths, text, text.ctypes.data, length) == -1
+    assert first_disagreement(MODEL.address, units, widths, text, text.ctypes.data, length) == -1
 
 
 @pytest.mark.campaign

@@ -1,0 +1,193 @@
+"""What the block scanners share: the reach of a block, class masks past ASCII, floods, blanks, groups of numbers.
+
+A block is 64 bytes at a piece start, and bit i of every mask speaks of byte i. Characters of several bytes have their
+class on all their bytes, so that neighbours of bytes are neighbours of characters.
+
+Invariant: the class of a character is known if it starts at bits 0 to 60 (the block reads up to BLOCK_REACH bytes), so
+a boundary at bits 1 to 59 that depends on its own character, the one before and the one after is certain.
+
+    >>> hex(CLASSIFIED), hex(DECIDED)
+    ('0x1fffffffffffffff', '0xffffffffffffffe')
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from numbatok._jit import kernel
+from numbatok._llvm import leading_zeros, load8, load16, load64, trailing_zeros
+from numbatok.swar import letters as letter_flags
+from numbatok.swar import prefix_length
+from numbatok.unicode import NUMBER_FLAG, SPACE_FLAG, class_step
+
+U0, U1, U2, U3, U8 = (np.uint64(value) for value in (0, 1, 2, 3, 8))
+LAST_BIT, LOW8 = np.uint64(63), np.uint64(0xFF)
+ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+SPACE, APOSTROPHE, NEWLINE, RETURN, TAB, SLASH = (np.uint64(ord(mark)) for mark in " '\n\r\t/")
+LOWER_A, LOWER_Z, UPPER_A, UPPER_Z, DIGIT_0, DIGIT_9 = (np.uint64(ord(letter)) for letter in "azAZ09")
+FIRST_INNER, LAST_INNER, LAST_BYTE = np.uint64(0x80), np.uint64(0xBF), np.uint64(0xFF)
+LETTER_S, LETTER_T, LETTER_M, LETTER_D = (np.uint64(ord(letter)) for letter in "stmd")
+PAIR_LL, PAIR_VE, PAIR_RE = (np.uint64(int.from_bytes(pair, "little")) for pair in (b"ll", b"ve", b"re"))
+LONG_S = np.uint64(int.from_bytes("ſ".encode(), "little"))
+LOWER_ONE, LOWER_BOTH = np.uint64(0x20), np.uint64(0x2020)
+
+BLOCK_REACH = np.uint64(68)
+"""Bytes that a block step may read: 64, and the rest of a character that starts at bit 60."""
+CLASSIFIED = np.uint64((1 << 61) - 1)
+"""Characters that start at bits 0 to 60 get their class."""
+BEFORE_LAST = np.uint64((1 << 60) - 1)
+DECIDED = np.uint64((1 << 60) - 2)
+"""Boundaries at bits 1 to 59 are certain."""
+BIT60 = np.uint64(1 << 60)
+
+OTHER, LETTER, NUMBER, BLANK = (np.uint64(kind) for kind in range(4))
+
+
+@kernel
+def kind_of(flags, letters):
+    """Give the pattern's view of a class byte: LETTER, NUMBER, BLANK or OTHER."""
+    if flags & letters:
+        return LETTER
+    if flags & NUMBER_FLAG:
+        return NUMBER
+    if flags & SPACE_FLAG:
+        return BLANK
+    return OTHER
+
+
+@kernel
+def folded_contraction(at, stop):
+    """Give the bytes of ``'s 't 'm 'd 'll 've 're`` in any case, or with the long s, at the apostrophe ``at``; or 0."""
+    if at + U1 >= stop:
+        return U0
+    first = load8(at + U1) | LOWER_ONE
+    if first == LETTER_S or first == LETTER_T or first == LETTER_M or first == LETTER_D:
+        return U2
+    if at + U2 >= stop:
+        return U0
+    pair = load16(at + U1)
+    if pair == LONG_S:
+        return U3
+    pair |= LOWER_BOTH
+    return U3 if pair == PAIR_LL or pair == PAIR_VE or pair == PAIR_RE else U0
+
+
+@kernel
+def is_newline(at, stop):
+    """Tell whether a CR or LF is at ``at``."""
+    return at < stop and (load8(at) == NEWLINE or load8(at) == RETURN)
+
+
+@kernel
+def run_end(table, at, stop, kind, letters, most):
+    """Give the end of the run of at most ``most`` characters of ``kind`` that starts at ``at``."""
+    while at < stop and most:
+        if kind == LETTER and at + U8 <= stop:
+            skipped = prefix_length(letter_flags(load64(at)))
+            at += skipped
+            if skipped == U8:
+                continue
+        step = class_step(table, at, stop)
+        if step == U0 or kind_of(step & LOW8, letters) != kind:
+            break
+        at += step >> U8
+        most -= U1
+    return at
+
+
+@kernel
+def blank_end_by_newline(table, at, stop, final):
+    r"""Give the end of the whitespace piece at ``at``: through the last newline of the run, else all but its last
+    character, else (at the end of the text, or one character alone) all of it.
+    """
+    start, last, newline = at, at, U0
+    while at < stop:
+        step = class_step(table, at, stop)
+        if step == U0 or (step & SPACE_FLAG) == U0:
+            break
+        last = at
+        if is_newline(at, stop):
+            newline = at + U1
+        at += step >> U8
+    if at == stop and (final or newline == U0):
+        return at
+    if newline:
+        return newline
+    return at if last == start else last
+
+
+@kernel
+def smear(table, at, stop, leads, letters):
+    """Classify the characters past ASCII whose first bytes ``leads`` marks, each smeared over all its bytes.
+
+    Gives masks (letters, numbers, blanks, covered); covered is 0 where the bytes are not UTF-8.
+    """
+    letter_mask, numbers, blanks, covered = U0, U0, U0, U0
+    while leads:
+        bit = trailing_zeros(leads)
+        leads &= leads - U1
+        step = class_step(table, at + bit, stop)
+        if step == U0:
+            return U0, U0, U0, U0
+        bits = ((U1 << (step >> U8)) - U1) << bit
+        covered |= bits
+        kind = kind_of(step & LOW8, letters)
+        letter_mask |= bits if kind == LETTER else U0
+        numbers |= bits if kind == NUMBER else U0
+        blanks |= bits if kind == BLANK else U0
+    return letter_mask, numbers, blanks, covered
+
+
+@kernel
+def flood(runs, seeds):
+    """Give those runs of set bits whose lowest bit is a seed: the addition carries through exactly those."""
+    return runs & ~(runs + seeds)
+
+
+@kernel
+def number_starts(numbers, wide, digits):
+    """Give the starts of number pieces of at most ``digits`` characters, and whether the masks could tell."""
+    starts = numbers & ~(numbers << U1)
+    if digits == U1:
+        return numbers & ~wide, True
+    again = (starts << U3) & numbers & (numbers << U1) & (numbers << U2)
+    if again and numbers & wide:
+        return U0, False  # characters of several bytes are not counted by shifts
+    while again:
+        starts |= again
+        again = (again << U3) & numbers & (numbers << U1) & (numbers << U2)
+    return starts, True
+
+
+@kernel
+def last_blanks(blanks, all_blanks, inner):
+    """Give the first byte of the last character of each run of ``blanks`` that no other blank follows."""
+    last = blanks & ~(all_blanks >> U1) & BEFORE_LAST  # by last bytes: what follows has its class
+    if last & inner:  # a blank of two or three bytes: go to its first byte
+        last = (last & ~inner) | ((last & inner) >> U1)
+        last = (last & ~inner) | ((last & inner) >> U1)
+    return last
+
+
+@kernel
+def tail_starts(blanks, newlines):
+    """Give where whitespace that follows the last newline of its run starts, for runs that hold a newline."""
+    plain = blanks & ~newlines
+    starts = plain & ~(plain << U1)
+    ended_by_newline = (plain + starts) & newlines & ~plain
+    tails = starts & (newlines << U1) & blanks
+    while ended_by_newline:  # blank lines with blanks in them: not behind the last newline
+        bit = trailing_zeros(ended_by_newline)
+        ended_by_newline &= ended_by_newline - U1
+        before = starts & ((U1 << bit) - U1)
+        tails &= ~(U1 << (LAST_BIT - leading_zeros(before)))
+    return tails
+
+
+@kernel
+def open_run(runs, places, decided):
+    """Keep of ``decided`` what is not behind the start of the last run: its end is out of sight (``places`` bit 60)."""
+    if places & BIT60:
+        decided &= (U2 << (LAST_BIT - leading_zeros(runs & CLASSIFIED))) - U1
+    return decided

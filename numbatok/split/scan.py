@@ -1,0 +1,79 @@
+"""The scan of a text by the rules of its family: blocks where they decide, single steps where they do not.
+
+Invariant: the ends that come out are those of :func:`next_end` called again and again; a block only finds many of them
+at once. A piece start is a fresh start in every family, so each block begins at the last boundary of the one before.
+
+    >>> from numbatok import get_encoding
+    >>> get_encoding("gpt2").split("two words")
+    [(0, 3), (3, 9)]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from numbatok._jit import kernel
+from numbatok._llvm import leading_zeros, store64, trailing_zeros
+from numbatok.split import cl100k, gpt2, o200k
+from numbatok.split.masks import BLOCK_REACH, LAST_BIT, U0, U1, U8
+from numbatok.table import tables_at
+
+GPT2, CL100K, O200K = 0, 1, 2
+"""Numbers of the families in the tables of a model."""
+FAMILY_GPT2, FAMILY_CL100K = np.uint64(GPT2), np.uint64(CL100K)
+
+
+@kernel
+def next_end(t, at, stop):
+    """Give the end of the piece that starts at ``at``; ``at`` itself where the bytes are not UTF-8."""
+    if t.family == FAMILY_GPT2:
+        return gpt2.next_end(t.classes, at, stop)
+    if t.family == FAMILY_CL100K:
+        return cl100k.next_end(t.classes, at, stop, t.letters, t.digits, t.final)
+    return o200k.next_end(t.classes, at, stop, t.digits, t.contractions)
+
+
+@kernel
+def block_starts(t, at, stop):
+    """Give the decided boundaries after ``at`` in its 64-byte block; 0 leaves it to a step."""
+    if t.family == FAMILY_GPT2:
+        return gpt2.block_starts(t.classes, at, stop)
+    if t.family == FAMILY_CL100K:
+        return cl100k.block_starts(t.classes, at, stop, t.letters, t.digits)
+    return o200k.block_starts(t.classes, at, stop, t.digits, t.contractions)
+
+
+@kernel
+def fill_ends(t, at, stop, ends, room):
+    """Write the ends (addresses) of the pieces from ``at`` on to ``ends``, until the text or the room ends.
+
+    Contract: ``at`` is a piece start, ``stop`` the end of the text, ``ends`` takes ``room + 64`` words. Gives the
+    number of pieces; 0 where the bytes at ``at`` are not UTF-8.
+    """
+    count = U0
+    while at < stop and count < room:
+        starts = U0
+        if at + BLOCK_REACH <= stop:
+            starts = block_starts(t, at, stop)
+        if starts:
+            block = at
+            at += LAST_BIT - leading_zeros(starts)
+            while starts:
+                store64(ends + count * U8, block + trailing_zeros(starts))
+                starts &= starts - U1
+                count += U1
+        else:
+            end = next_end(t, at, stop)
+            if end == at:
+                break
+            store64(ends + count * U8, end)
+            count += U1
+            at = end
+    return count
+
+
+@kernel
+def split_text(tables, at, stop, ends, room):
+    """Split from Python: all arguments int64, see :func:`fill_ends`; gives the number of pieces."""
+    t = tables_at(np.uint64(tables))
+    return np.int64(fill_ends(t, np.uint64(at), np.uint64(stop), np.uint64(ends), np.uint64(room)))
