@@ -4,11 +4,9 @@ Invariant: every compiled function of the package goes through :func:`kernel`, s
 options (``nogil``, NumPy error model), the same on-disk cache policy and one entry in :data:`KERNELS`. Importing
 compiles nothing and never fails: a place that cannot be written only means that kernels live in memory.
 
-    >>> @kernel
-    ... def twice(x):
-    ...     return x + x
-    >>> twice(21)
-    42
+    @kernel
+    def twice(word):
+        return word + word
 """
 
 from __future__ import annotations
