@@ -22,10 +22,12 @@ from harness import Ratio, interleave, ratio, save
 import numbatok
 from numbatok.model import address, load_embedded
 from numbatok.split.dual import split_dual
-from numbatok.split.gpt2 import split_text
+from numbatok.split.patterns import GPT2_PATTERNS, split_of
+from numbatok.split.scan import split_text
 from numbatok.text import text_span
 from numbatok.worker import WorkerPool
 
+GPT2 = split_of(GPT2_PATTERNS[0])
 ROOT = Path(__file__).parent.parent
 PATTERN = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
 SHORT = "a 20-byte string !!!"
@@ -118,9 +120,13 @@ def load_figures(peer_ranks: bytes) -> dict[str, Ratio]:
         tiktoken.Encoding("gpt2", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 50256})
 
     def load_with_worker() -> None:
-        WorkerPool(load_embedded("r50k_base")).take()
+        WorkerPool(load_embedded("r50k_base", {}, GPT2)).take()
 
-    runs = {"peer": load_peer, "tables": lambda: load_embedded("r50k_base"), "tables and cache": load_with_worker}
+    runs = {
+        "peer": load_peer,
+        "tables": lambda: load_embedded("r50k_base", {}, GPT2),
+        "tables and cache": load_with_worker,
+    }
     seconds = interleave(runs, 9)
     return {name: ratio(seconds, "peer", name) for name in ("tables", "tables and cache")}
 
@@ -130,10 +136,10 @@ def dual_figures(enc: numbatok.Encoding, data: bytes) -> dict[str, Ratio]:
     parts = [text_span(data[at : at + RANGE].decode(errors="ignore").encode()) for at in range(0, len(data), RANGE)][
         :64
     ]
-    classes, ends = address(enc._model.classes), np.empty(RANGE + 64, np.uint64)
+    tables, ends = enc._model.address, np.empty(RANGE + 64, np.uint64)
 
     def run(split: Callable[..., int], *more: int) -> Callable[[], list[int]]:
-        return lambda: [split(classes, at, at + size, address(ends), *more) for at, size, _ in parts]
+        return lambda: [split(tables, at, at + size, address(ends), *more) for at, size, _ in parts]
 
     runs = {"block": run(split_text, RANGE), "dual": run(split_dual), "single": run(single_steps())}
     if len({tuple(split()) for split in runs.values()}) != 1:
@@ -150,10 +156,11 @@ def single_steps() -> Callable[..., int]:
     import numba
 
     from numbatok.split.dual import step_all
+    from numbatok.table import tables_at
 
     @numba.njit(nogil=True, error_model="numpy")
-    def split_single(table, at, stop, ends):  # type: ignore[no-untyped-def]
-        return np.int64(step_all(np.uint64(table), np.uint64(at), np.uint64(stop), np.uint64(ends)))
+    def split_single(tables, at, stop, ends):  # type: ignore[no-untyped-def]
+        return np.int64(step_all(tables_at(np.uint64(tables)), np.uint64(at), np.uint64(stop), np.uint64(ends)))
 
     return split_single
 

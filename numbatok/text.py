@@ -47,10 +47,10 @@ def text_span(text: Text) -> Span:
         TypeError: for what is neither ``str``, ``bytes`` nor an array of bytes.
 
     """
+    if type(text) is str and text.isascii():  # the way of most texts, kept short
+        return (_str_address(text), len(text), text)
     if isinstance(text, str):
-        if text.isascii():
-            return (_str_address(text), str.__len__(text), text)
-        text = utf8(text)
+        text = utf8(text)  # a subclass too: its own __len__ is not believed
     if isinstance(text, bytes):
         return (_bytes_address(text), bytes.__len__(text), text)
     return _array_span(text)

@@ -21,6 +21,8 @@ from numbatok.ragged import Ids
 
 SCRATCH_BYTES = 1 << 20
 """Scratch of a new worker: merges pieces of up to 32 KiB."""
+GIANT_SCRATCH = 64 * SCRATCH_BYTES
+"""Scratch above this, for a piece of some 2 MB, is not kept between calls."""
 LONGEST_PIECE = (1 << 32) - 2
 OUTPUT_BYTES = 1 << 16
 """Longest text, in bytes, whose ids go through the worker's own output."""
@@ -60,6 +62,7 @@ class Worker:
         self.record["scratch"], self.record["sink"] = address(scratch), address(sink)
         self._scratch, self._sink = scratch, sink
         self.record["scratch_size"] = size
+        self.has_giant_scratch = size > GIANT_SCRATCH
 
     def grow_scratch(self, piece_bytes: int) -> None:
         """Make the scratch large enough to merge a piece of ``piece_bytes``, and somewhat more.
@@ -74,8 +77,7 @@ class Worker:
 
     def trim_scratch(self) -> None:
         """Give the memory of a giant piece back."""
-        if len(self._scratch) > 64 * SCRATCH_BYTES:
-            self._set_scratch(SCRATCH_BYTES)
+        self._set_scratch(SCRATCH_BYTES)
 
 
 class WorkerPool:
@@ -95,7 +97,8 @@ class WorkerPool:
 
     def give_back(self, worker: Worker) -> None:
         """Keep a worker for the next call, without the memory of a giant piece."""
-        worker.trim_scratch()
+        if worker.has_giant_scratch:
+            worker.trim_scratch()
         self._idle.append(worker)
 
     def slices(self, room: int) -> Ids:
