@@ -12,6 +12,7 @@ compiles nothing and never fails: a place that cannot be written only means that
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import sys
 from collections.abc import Callable, Iterator
@@ -63,53 +64,90 @@ def read_data(name: str) -> bytes:
     return (files("numbatok") / "data" / name).read_bytes()
 
 
-class PackageCache(FunctionCache):  # type: ignore[misc]
-    """Numba's disk cache with the package-wide stamp, for which a broken or unwritable file is a miss."""
+class StampedCache(FunctionCache):  # type: ignore[misc]
+    """Numba's disk cache of one function, with the stamp of the whole package in place of that of one file."""
 
-    stamp: str = ""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], stamp: str) -> None:
         super().__init__(function)
-        if not PackageCache.stamp:
-            PackageCache.stamp = package_stamp()
-        self._cache_file._source_stamp = PackageCache.stamp
+        self._cache_file._source_stamp = stamp
         # Numba writes the index before the machine code. With the stamp in its name, code of another version that a
         # killed process left behind can never be found through a new index.
+        self._mark = f".{stamp[:16]}."
         self._data_prefix = self._cache_file._data_name_pattern.removesuffix("{number:d}.nbc")
-        self._cache_file._data_name_pattern = f"{self._data_prefix}{PackageCache.stamp[:16]}.{{number:d}}.nbc"
+        self._cache_file._data_name_pattern = f"{self._data_prefix}{stamp[:16]}.{{number:d}}.nbc"
+
+    def load(self, sig: Any, target_context: Any) -> Any:
+        """Give the cached machine code, or None."""
+        if not LEAN_LOADING:
+            return self.load_overload(sig, target_context)
+        rtsys.initialize(target_context)
+        return self._load_overload(sig, target_context)
+
+    def discard(self) -> None:
+        """Drop the index, so that nothing is found."""
+        with contextlib.suppress(OSError):
+            Path(self._cache_file._index_path).unlink(missing_ok=True)
+
+    def remove_old(self) -> None:
+        """Remove the machine code that other versions of the package left for this function."""
+        with contextlib.suppress(OSError):
+            for path in Path(self.cache_path).glob(f"{self._data_prefix}*.nbc"):
+                if self._mark not in path.name:
+                    path.unlink(missing_ok=True)
+
+
+class PackageCache:
+    """What a dispatcher sees of the cache: opened on first use, for which any broken or unwritable file is a miss.
+
+    A hundred kernels are defined at import and a handful is loaded: looking for a writable folder for each of them
+    would take 15 ms. The stamp is taken at import, when the sources on disk are those that run.
+    """
+
+    stamp = ""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        PackageCache.stamp = PackageCache.stamp or package_stamp()
+
+    @functools.cached_property
+    def disk(self) -> StampedCache | None:
+        """The cache on disk; None if there is no writable folder anywhere, and kernels live in memory."""
+        try:
+            return StampedCache(self._function, self.stamp)
+        except (RuntimeError, OSError):
+            return None
+
+    @property
+    def cache_path(self) -> str | None:
+        """The folder, or None."""
+        return self.disk.cache_path if self.disk else None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Give the cached machine code, or None: whatever is wrong with the file, compiling again mends it."""
+        if self.disk is None:
+            return None
         try:
-            if not LEAN_LOADING:
-                return super().load_overload(sig, target_context)
-            rtsys.initialize(target_context)
-            return self._load_overload(sig, target_context)
+            return self.disk.load(sig, target_context)
         except Exception:  # truncated pickles raise nearly anything
-            self._discard()
+            self.disk.discard()
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store the machine code; a full disk or a folder that became read-only costs only the next start."""
+        if self.disk is None:
+            return
         try:
-            super().save_overload(sig, data)
+            self.disk.save_overload(sig, data)
         except Exception:  # the index may be the broken file: drop it and try once more
-            self._discard()
+            self.disk.discard()
             with contextlib.suppress(Exception):
-                super().save_overload(sig, data)
+                self.disk.save_overload(sig, data)
+        self.disk.remove_old()
 
-        self._remove_old()
-
-    def _remove_old(self) -> None:
-        """Remove the machine code that other versions of the package left for this function."""
-        with contextlib.suppress(OSError):
-            for path in Path(self.cache_path).glob(f"{self._data_prefix}*.nbc"):
-                if f".{self.stamp[:16]}." not in path.name:
-                    path.unlink(missing_ok=True)
-
-    def _discard(self) -> None:
-        with contextlib.suppress(OSError):
-            Path(self._cache_file._index_path).unlink(missing_ok=True)
+    def flush(self) -> None:
+        """Drop what is stored (Numba's ``recompile`` asks for it)."""
+        if self.disk is not None:
+            self.disk.flush()
 
 
 def kernel(function: Callable[..., Any] | None = None, *, parallel: bool = False) -> Any:
@@ -122,15 +160,14 @@ def kernel(function: Callable[..., Any] | None = None, *, parallel: bool = False
     if JIT_DISABLED:
         return function
     compiled = numba.njit(nogil=True, error_model="numpy", parallel=parallel)(function)
-    with contextlib.suppress(RuntimeError):  # no writable folder anywhere: compile in memory
-        compiled._cache = PackageCache(function)
+    compiled._cache = PackageCache(function)
     KERNELS.append(compiled)
     return compiled
 
 
 def cache_folder() -> str | None:
     """Give the folder of the disk cache, or None where kernels live in memory only."""
-    return next((found._cache.cache_path for found in KERNELS if found._cache.cache_path), None)
+    return KERNELS[0]._cache.cache_path if KERNELS else None
 
 
 class FirstCompile(event.Listener):  # type: ignore[misc]

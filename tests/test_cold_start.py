@@ -171,8 +171,11 @@ def test_nothing_is_writable(home: str | None, tmp_path: Path, expected: list[li
 
 
 def test_folder_vanishes_after_import(root: Path, tmp_path: Path, expected: list[list[int]]) -> None:
-    """A cache folder that turns unwritable between import and first call costs only the next start."""
-    prelude = "import os, shutil; at = os.environ['NUMBA_CACHE_DIR']; shutil.rmtree(at); open(at, 'w').close()"
+    """A cache folder that turns unwritable after the caches were opened costs only the next start."""
+    prelude = (
+        "import os, shutil; from numbatok._jit import KERNELS; assert all(found._cache.disk for found in KERNELS); "
+        "at = os.environ['NUMBA_CACHE_DIR']; shutil.rmtree(at); open(at, 'w').close()"
+    )
     assert encode(root, prelude, NUMBA_CACHE_DIR=tmp_path / "cache")["ids"] == expected
     assert (tmp_path / "cache").is_file()
 
