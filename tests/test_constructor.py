@@ -41,6 +41,7 @@ def test_random_vocabularies(seed: int) -> None:
     assert ours.n_vocab == theirs.n_vocab == 1001
 
 
+@pytest.mark.skipif(JIT_OFF, reason="half a minute each in plain Python; random vocabularies go the same way")
 @pytest.mark.parametrize("name", ["gpt2", "cl100k_base", "o200k_base"])
 def test_published_vocabularies(name: str) -> None:
     """The constructor, which enters every cut of every token, gives the ids of the embedded tables."""
@@ -93,7 +94,7 @@ def test_specials_with_a_common_start() -> None:
 
 def test_pickle() -> None:
     """By name what was got by name, by content what was made; copies work alike."""
-    for name in numbatok.list_encoding_names():
+    for name in ("gpt2", "cl100k_base") if JIT_OFF else numbatok.list_encoding_names():
         enc = numbatok.get_encoding(name)
         assert pickle.loads(pickle.dumps(enc)) is enc
         assert len(pickle.dumps(enc)) < 200
@@ -116,7 +117,7 @@ def test_unstable(name: str, text: str) -> None:
     assert sorted(ours[1]) == sorted(theirs[1])
 
 
-@pytest.mark.parametrize("name", ["gpt2", "cl100k_base", "o200k_base"])
+@pytest.mark.parametrize("name", ["gpt2", "cl100k_base"] if JIT_OFF else ["gpt2", "cl100k_base", "o200k_base"])
 @pytest.mark.parametrize("text", ["", "hello world", "a 🤚🏾", "中文 naïve", "\u0301"])
 def test_offsets(name: str, text: str) -> None:
     """decode_with_offsets gives tiktoken's text and character offsets."""

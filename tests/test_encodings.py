@@ -23,14 +23,15 @@ import numbatok
 from numbatok import models
 
 DATA = Path(__file__).parent / "data"
-NAMES = numbatok.list_encoding_names()
+# In plain Python the seeding of a cache takes ten seconds with the largest vocabulary; its split is tested elsewhere.
+NAMES = [name for name in numbatok.list_encoding_names() if not (JIT_OFF and name.startswith("o200k"))]
 HASHES = {
     "r50k_base": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
     "p50k_base": "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
     "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
     "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
 }
-CASES = load_cases("cases-encodings.jsonl")
+CASES = [case for case in load_cases("cases-encodings.jsonl") if case["encoding"] in NAMES]
 TEXTS = [*sorted(DATA.glob("*.txt")), *sorted((DATA / "fixtures").iterdir())]
 
 
@@ -91,7 +92,7 @@ def test_texts(name: str) -> None:
     check(name, texts + [line for text in texts[3:] for line in text.splitlines(keepends=True)])
 
 
-@pytest.mark.parametrize("name", ["p50k_base", "cl100k_base", "o200k_base"])
+@pytest.mark.parametrize("name", [name for name in ("p50k_base", "cl100k_base", "o200k_base") if name in NAMES])
 def test_glued_tokens(name: str) -> None:
     """Random texts made of random tokens."""
     rng = random.Random(name)
@@ -99,7 +100,7 @@ def test_glued_tokens(name: str) -> None:
     check(name, [token_glued_text(rng, ranks, rng.randrange(1, 40)) for _ in range(20 if JIT_OFF else 4_000)])
 
 
-@pytest.mark.parametrize("name", ["cl100k_base", "o200k_base"])
+@pytest.mark.parametrize("name", [name for name in ("cl100k_base", "o200k_base") if name in NAMES])
 def test_pathological_texts(name: str) -> None:
     """Long repetitions, where tiktoken manages them."""
     check(name, [make(200 if JIT_OFF else 10_000) for make in PATHOLOGICAL.values()])
@@ -123,13 +124,15 @@ def test_all_code_points(name: str) -> None:
 def test_rows(case: dict[str, Any]) -> None:
     """The rows of public bug reports."""
     enc, text = numbatok.get_encoding(case["encoding"]), build_input(case["input"])
-    if JIT_OFF and len(text) > LONGEST_WITHOUT_JIT:
+    if JIT_OFF and isinstance(text, str | bytes) and len(text) > LONGEST_WITHOUT_JIT:
         pytest.skip("long input: left to the compiled run")
     for call in CALLS[case["api"]]:
         assert_expected(call(enc, text, case), case["expect"]["ids"])
 
 
-@pytest.mark.parametrize("name", ["gpt2", "p50k_edit", "cl100k_base", "o200k_harmony"])
+@pytest.mark.parametrize(
+    "name", [name for name in ("gpt2", "p50k_edit", "cl100k_base", "o200k_harmony") if name in NAMES]
+)
 def test_specials(name: str) -> None:
     """Special tokens allowed, all and some, side by side, and within text."""
     ours, theirs = numbatok.get_encoding(name), reference(name)

@@ -11,6 +11,7 @@ Ids are compared with tiktoken (Unicode 16.0); boundaries, which ids may hide, w
 same Unicode.
 """
 
+import functools
 import itertools
 import random
 from collections.abc import Iterable, Iterator
@@ -25,12 +26,12 @@ from cases import JIT_OFF, REPRESENTATIVES
 from toys import GPT2, split_model
 
 import numbatok
+from numbatok.model import Model
 from numbatok.split.scan import fill_ends, next_end
 from numbatok.table import tables_at
 from numbatok.unicode import LETTER_FLAGS, NUMBER_FLAG, SPACE_FLAG, class_of, load_class_table
 
 CLASSES = load_class_table()
-MODEL = split_model(GPT2)
 STRIDE = 509 if JIT_OFF else 1  # with the JIT off one code point of 509, with all widths among them
 CODE_POINTS = [chr(point) for point in itertools.chain(range(0xD800), range(0xE000, 0x110000))][::STRIDE]
 COMPARABLE = [character for character in CODE_POINTS if oracle.comparable(character)]
@@ -38,6 +39,13 @@ COMPARABLE = [character for character in CODE_POINTS if oracle.comparable(charac
 PADDINGS = (*range(4), *range(52, 70))  # letters before a case: it starts and ends around the end of the 64-byte block
 LETTERS, WORDS = "x" * 70, "an old " * 10
 TAIL = "xy zzz, " * 10
+
+
+@functools.cache
+def gpt2_model() -> Model:
+    """Give a model with the split and no merges (not at import: plain Python kernels warn of wrapping words)."""
+    return split_model(GPT2)
+
 
 # ---- the two scanners ------------------------------------------------------------------------------------------------
 
@@ -74,8 +82,8 @@ def check_split(rows: Iterable[str | bytes]) -> npt.NDArray[np.int64]:
     text = np.frombuffer(b"".join(parts), np.uint8)
     offsets = np.cumsum([0, *map(len, parts)], dtype=np.int64)
     blocks, steps = np.empty(len(text) + 64, np.uint64), np.empty(len(text) + 64, np.uint64)
-    blocks = blocks[: by_blocks(MODEL.address, text.ctypes.data, offsets, blocks.ctypes.data)]
-    steps = steps[: by_steps(MODEL.address, text.ctypes.data, offsets, steps)]
+    blocks = blocks[: by_blocks(gpt2_model().address, text.ctypes.data, offsets, blocks.ctypes.data)]
+    steps = steps[: by_steps(gpt2_model().address, text.ctypes.data, offsets, steps)]
     ends = (blocks - np.uint64(text.ctypes.data)).astype(np.int64)
     if not np.array_equal(blocks, steps):
         place = int(np.setxor1d(blocks, steps)[0]) - text.ctypes.data
@@ -260,7 +268,7 @@ def test_campaign_six_by_both_scanners(length: int) -> None:
     widths = np.array([len(one.encode()) for one in REPRESENTATIVES])
     units = np.array([list(one.encode().ljust(4)) for one in REPRESENTATIVES], np.uint8)
     text = np.frombuffer(b" " * 32 + TAIL.encode(), np.uint8).copy()
-    assert first_disagreement(MODEL.address, units, widths, text, text.ctypes.data, length) == -1
+    assert first_disagreement(gpt2_model().address, units, widths, text, text.ctypes.data, length) == -1
 
 
 @pytest.mark.campaign
