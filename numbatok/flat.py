@@ -71,6 +71,8 @@ class FlatEncoding:
         >>> numbatok.get_encoding("gpt2").count("hello world")
         2
         """
+        if self._model.incomplete:  # only ids tell of a byte that the vocabulary does not have
+            return len(self.encode_flat(text))
         span = text_span(text)
         worker = self._pool.take()
         try:
@@ -87,6 +89,8 @@ class FlatEncoding:
         array([2, 0])
         """
         rows = join_rows(texts)
+        if self._model.incomplete:
+            return np.diff(self._encode_rows(rows, threads).offsets)
         try:
             return np.diff(encode_batch(self._pool, rows, threads, count=True).offsets)
         except NotUtf8:

@@ -60,7 +60,14 @@ def test_missing_bytes() -> None:
         "few", pat_str=GPT2_PATTERNS[0], mergeable_ranks={b"a": 0, b"cd": 1, b"cda": 2}, special_tokens={}
     )
     assert enc.encode("acdacda") == [0, 2, 2]
-    for call in (enc.encode, enc.encode_flat, enc.encode_to_numpy, lambda text: enc.encode_batch(["a", text])):
+    for call in (
+        enc.encode,
+        enc.encode_flat,
+        enc.encode_to_numpy,
+        enc.count,
+        lambda text: enc.encode_batch(["a", text]),
+        lambda text: enc.count_batch(["a", text]),
+    ):
         with pytest.raises(ValueError, match="no token for byte 0x63"):
             call("ac")
 
