@@ -20,7 +20,7 @@ import tiktoken
 from harness import Ratio, interleave, ratio, save
 
 import numbatok
-from numbatok.model import address, load_embedded
+from numbatok.bpe import address, load_embedded
 from numbatok.split.dual import split_dual
 from numbatok.split.patterns import GPT2_PATTERNS, split_of
 from numbatok.split.scan import split_text

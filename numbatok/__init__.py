@@ -9,7 +9,7 @@ Importing compiles nothing; the first call compiles the kernels it needs and kee
 """
 
 from numbatok.encoding import Encoding
-from numbatok.models import encoding_for_model, encoding_name_for_model
+from numbatok.model import encoding_for_model, encoding_name_for_model
 from numbatok.ragged import Ragged
 from numbatok.registry import get_encoding, list_encoding_names
 from numbatok.warm import warmup

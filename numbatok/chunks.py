@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from numbatok._llvm import record_at
-from numbatok.model import address
+from numbatok.bpe import address
 from numbatok.ragged import Offsets
 from numbatok.split.cuts import find_cut
 

@@ -102,7 +102,7 @@ def drop_output() -> None:
 
 def parts(data: Bytes) -> Iterator[Bytes]:
     """Cut a text into parts of about PART_BYTES whose ids, one after the other, are those of the whole."""
-    from numbatok.model import address
+    from numbatok.bpe import address
     from numbatok.split.cuts import find_cut
 
     at, size = 0, len(data)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from numbatok.decoder import decode_into, decoded_size
-from numbatok.model import Model, address
+from numbatok.bpe import Model, address
 from numbatok.ragged import Ids
 from numbatok.text import new_bytes
 

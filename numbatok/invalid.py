@@ -18,7 +18,7 @@ import numpy as np
 
 from numbatok.encoder import SLACK, merge_bytes
 from numbatok.merge import LONG_SCRATCH
-from numbatok.model import Model, address
+from numbatok.bpe import Model, address
 from numbatok.ragged import Ids
 from numbatok.text import text_span
 from numbatok.worker import WorkerPool

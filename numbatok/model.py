@@ -1,273 +1,87 @@
-"""The frozen tables of one vocabulary and their metadata: built once, checked, shared by all workers.
+"""Which encoding the models of OpenAI use, by name or by the start of the name.
 
-Invariant: once built nothing changes, so kernels may read the tables from any thread. The record in ``tables`` holds
-addresses of this process: it is rebuilt, never pickled.
+Invariant: an exact name wins over a prefix, and a longer prefix over a shorter one.
 
-    >>> from numbatok.split.patterns import GPT2_PATTERNS, split_of
-    >>> model = load_embedded("r50k_base", {}, split_of(GPT2_PATTERNS[0]))
-    >>> model.token_bytes(31373)
-    b'hello'
+    >>> encoding_name_for_model("gpt-4o-mini")
+    'o200k_base'
 """
 
 from __future__ import annotations
 
-import lzma
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from numbatok.encoding import Encoding
+from numbatok.registry import get_encoding
 
-import numpy as np
-import numpy.typing as npt
+_PREFIXES = {
+    "o200k_base": ("o1-", "o3-", "o4-mini-", "gpt-5", "gpt-4.5-", "gpt-4.1-", "chatgpt-4o-", "gpt-4o-", "ft:gpt-4o"),
+    "cl100k_base": (
+        "gpt-4-",
+        "gpt-3.5-turbo-",
+        "gpt-35-turbo-",
+        "ft:gpt-4",
+        "ft:gpt-3.5-turbo",
+        "ft:davinci-002",
+        "ft:babbage-002",
+    ),
+    "o200k_harmony": ("gpt-oss-",),
+}
+_SIZES = ("ada", "babbage", "curie", "davinci")
+_MODELS = {
+    "o200k_base": ("o1", "o3", "o4-mini", "gpt-5", "gpt-4.1", "gpt-4o"),
+    "cl100k_base": (
+        "gpt-4",
+        "gpt-3.5-turbo",
+        "gpt-3.5",
+        "gpt-35-turbo",
+        "davinci-002",
+        "babbage-002",
+        "text-embedding-ada-002",
+        "text-embedding-3-small",
+        "text-embedding-3-large",
+    ),
+    "p50k_base": (
+        "text-davinci-003",
+        "text-davinci-002",
+        *(f"code-{size}-00{number}" for size in ("davinci", "cushman") for number in (2, 1)),
+        "davinci-codex",
+        "cushman-codex",
+    ),
+    "p50k_edit": ("text-davinci-edit-001", "code-davinci-edit-001"),
+    "r50k_base": (
+        *_SIZES,
+        *(f"text-{size}-001" for size in _SIZES),
+        *(f"text-similarity-{size}-001" for size in _SIZES),
+        *(f"text-search-{size}-doc-001" for size in _SIZES),
+        *(f"code-search-{size}-code-001" for size in ("babbage", "ada")),
+    ),
+    "gpt2": ("gpt2", "gpt-2"),
+}
 
-from numbatok._jit import kernel, read_data
-from numbatok._llvm import load8, load32, store8, store32
-from numbatok.split.patterns import Split
-from numbatok.table import EMPTY, ID_BITS, NO_ID, NO_RANK, TABLES, insert_pairs, insert_pieces
-from numbatok.unicode import load_class_table
-
-Ids = npt.NDArray[np.uint32]
-Bytes = npt.NDArray[np.uint8]
-
-BYTES = 256
-MISSING = (1 << ID_BITS) - BYTES
-"""Stands for byte 0 where the vocabulary does not have it, MISSING + 1 for byte 1, and so on; never an id."""
-BLOB_SLACK = 16
-"""Bytes behind the last token, so that 16 bytes can be read at the start of any token."""
-U0, U1, U4 = (np.uint64(value) for value in (0, 1, 4))
-
-
-@kernel
-def copy_bytes(target, source, end):
-    """Copy ``source .. end`` to ``target`` byte by byte; gives the address behind the copy."""
-    while source < end:
-        store8(target, load8(source))
-        source += U1
-        target += U1
-    return target
-
-
-@kernel
-def expand_merges(lefts, rights, merged, count, starts, blob):
-    """Derive where each token starts and its bytes (those of its left part, then of its right part) in rank order.
-
-    Contract: uint32 arrays by address; ``starts[:257]`` is 0 to 256 (the byte tokens come first), ``merged`` rises and
-    no part is made after its merge. With ``blob`` 0 only ``starts`` is filled. Gives the size of the blob.
-    """
-    lefts, rights, merged = np.uint64(lefts), np.uint64(rights), np.uint64(merged)
-    starts, blob = np.uint64(starts), np.uint64(blob)
-    token, cursor = np.uint64(BYTES), np.uint64(BYTES)
-    for rank in range(np.uint64(count)):
-        made = load32(merged + rank * U4)
-        while token < made:  # a gap in the ids: tokens without bytes
-            token += U1
-            store32(starts + token * U4, cursor)
-        for part in (load32(lefts + rank * U4), load32(rights + rank * U4)):
-            start, end = load32(starts + part * U4), load32(starts + part * U4 + U4)
-            if blob != U0:
-                copy_bytes(blob + cursor, blob + start, blob + end)
-            cursor += end - start
-        token += U1
-        store32(starts + token * U4, cursor)
-    return np.int64(cursor)
+MODEL_TO_ENCODING = {model: encoding for encoding, models in _MODELS.items() for model in models}
+MODEL_PREFIX_TO_ENCODING = {prefix: encoding for encoding, prefixes in _PREFIXES.items() for prefix in prefixes}
 
 
-def address(array: npt.NDArray[Any]) -> int:
-    """Give the address of an array's data."""
-    return int(array.ctypes.data)
-
-
-def power_of_two(least: int) -> int:
-    """Give the exponent of the smallest power of two that is at least ``least``."""
-    return max(least - 1, 1).bit_length()
-
-
-class Merges(NamedTuple):
-    """The merges of a vocabulary.
-
-    Attributes:
-        lefts, rights: uint32[pairs], the ids of the two parts.
-        ranks: uint32[pairs], the rank of each pair; pairs that make the same token may share it.
-        merged: uint32[highest rank + 1], the id that a merge of each rank makes.
-
-    """
-
-    lefts: Ids
-    rights: Ids
-    ranks: Ids
-    merged: Ids
-
-
-class Model:
-    """The tables of one vocabulary. Build one with :func:`load_embedded` or :meth:`from_ranks`.
-
-    Attributes:
-        merges: the merges, as they were given.
-        starts: uint32[ids + 1], where each token starts in ``blob``; a gap in the ids has no bytes.
-        blob: uint8, the bytes of all tokens, special ones included.
-        byte_ids: uint32[256], the id of each byte; from MISSING on for a byte that the vocabulary does not have.
-        specials: the special tokens and their ids; they decode, and encoding never finds them by their bytes.
-        split: the family of the pattern and its parameters.
-        incomplete: some bytes have no token of their own.
-        whole: a piece that is a token is that token, before any merge is tried.
-        tables: a record of addresses for kernels.
-
-    """
-
-    def __init__(
-        self, merges: Merges, starts: Ids, blob: Bytes, specials: Mapping[str, int], split: Split, whole: bool = False
-    ) -> None:
-        self.merges, self.starts, self.blob, self.split, self.whole = merges, starts, blob, split, whole
-        self.specials = dict(specials)
-        self.ids = len(starts) - 1
-        if self.ids > MISSING:
-            raise ValueError(f"ids go up to {self.ids - 1}, which is too large; at most {MISSING - 1} is supported")
-        self.byte_ids = np.arange(MISSING, MISSING + BYTES, dtype=np.uint32)
-        singles = np.flatnonzero(np.diff(starts.astype(np.int64)) == 1)
-        self.byte_ids[blob[starts[singles]]] = singles
-        self.incomplete = len(singles) < BYTES
-        self.classes = load_class_table()
-        pair_bits = power_of_two(2 * len(merges.lefts))
-        self.pair_slots = np.full(1 << pair_bits, EMPTY, np.uint64)
-        piece_bits = power_of_two(2 * self.ids)
-        self.piece_slots = np.full(1 << piece_bits, NO_ID, np.uint32)
-        self.byte_pairs = self._byte_pairs()
-        self.merged = merges.merged
-        self.tables = np.zeros(1, TABLES)
-        for name in ("classes", "pair_slots", "merged", "byte_ids", "byte_pairs", "piece_slots", "blob", "starts"):
-            self.tables[name] = address(getattr(self, name))
-        self.tables["pair_shift"], self.tables["piece_shift"] = 64 - pair_bits, 64 - piece_bits
-        self.tables["ids"], self.tables["whole"] = self.ids, whole
-        for name, value in split._asdict().items():
-            self.tables[name] = value
-        self.address = address(self.tables)
-        pairs = (address(merges.lefts), address(merges.rights), address(merges.ranks), len(merges.lefts))
-        if insert_pairs(address(self.pair_slots), 64 - pair_bits, *pairs):
-            raise ValueError("two merges have the same pair of ids")
-        if insert_pieces(self.address):
-            raise ValueError("two ids have the same bytes")
-        self._add_specials()
-
-    @classmethod
-    def from_merges(cls, byte_order: Bytes, merges: Merges, specials: Mapping[str, int], split: Split) -> Model:
-        """Build the tables from merges whose ids rise with their rank; the bytes of ``byte_order`` are ids 0 to 255."""
-        lefts, rights, _, merged = merges
-        starts = np.zeros(int(merged[-1]) + 2 if len(merged) else BYTES + 1, np.uint32)
-        starts[: BYTES + 1] = np.arange(BYTES + 1)
-        call = (address(lefts), address(rights), address(merged), len(merged), address(starts))
-        blob = np.zeros(expand_merges(*call, 0) + BLOB_SLACK, np.uint8)
-        blob[:BYTES] = byte_order
-        expand_merges(*call, address(blob))
-        return cls(merges, starts, blob, specials, split)
-
-    @classmethod
-    def from_ranks(cls, ranks: Mapping[bytes, int], specials: Mapping[str, int], split: Split) -> Model:
-        """Build the tables from tiktoken's form of a vocabulary: token bytes -> rank, which is the id too.
-
-        Any two neighbours whose bytes together are a token may merge, so every way to cut a token in two tokens is
-        entered; and a piece that is a token is that token, whether merges reach it or not.
-
-        Raises:
-            ValueError: an empty token, a rank that is negative, too large or given twice.
-
-        """
-        tokens = sorted(ranks.items(), key=lambda item: item[1])
-        _check_ranks(tokens)
-        known = {bytes([byte]): MISSING + byte for byte in range(BYTES)} | dict(ranks)
-        merged = [(token, rank) for token, rank in tokens if len(token) > 1]
-        pairs = [
-            (known[token[:cut]], known[token[cut:]], place)
-            for place, (token, _) in enumerate(merged)
-            for cut in range(1, len(token))
-            if token[:cut] in known and token[cut:] in known
-        ]
-        lefts, rights, places = np.array(pairs, np.uint32).reshape(-1, 3).T.copy()
-        merges = Merges(lefts, rights, places, np.array([rank for _, rank in merged], np.uint32))
-        sizes = np.zeros(tokens[-1][1] + 1 if tokens else 0, np.int64)
-        sizes[[rank for _, rank in tokens]] = [len(token) for token, _ in tokens]
-        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.uint32)
-        blob = np.frombuffer(b"".join(token for token, _ in tokens) + bytes(BLOB_SLACK), np.uint8)
-        return cls(merges, starts, blob, specials, split, whole=True)
-
-    def _add_specials(self) -> None:
-        """Give the special ids their bytes, so that they decode; encoding never finds them by their bytes."""
-        names: dict[int, bytes] = {}
-        for name, token in self.specials.items():
-            if token < self.ids and self.starts[token] != self.starts[token + 1]:
-                raise ValueError(f"special token {name!r} has id {token}, which is the id of another token")
-            names.setdefault(token, name.encode())
-        sizes = np.zeros(max([self.ids, *(token + 1 for token in names)]), np.int64)
-        sizes[: self.ids] = np.diff(self.starts.astype(np.int64))
-        places = sorted(names)
-        blob = np.split(self.blob[: int(self.starts[-1])], [self.starts[min(token, self.ids)] for token in places])
-        parts = [blob[0]]
-        for token, rest in zip(places, blob[1:], strict=True):
-            sizes[token] = len(names[token])
-            parts += [np.frombuffer(names[token], np.uint8), rest]
-        self.starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.uint32)
-        self.blob = np.concatenate((*parts, np.zeros(BLOB_SLACK, np.uint8)))
-        self.ids = len(sizes)
-        self.tables["starts"], self.tables["blob"] = address(self.starts), address(self.blob)
-        self.tables["ids"] = self.ids
-
-    def _byte_pairs(self) -> Ids:
-        """Make the dense table of the merges of two bytes: uint32[65536], first byte high, rank or NO_RANK."""
-        table = np.full(BYTES * BYTES, NO_RANK, np.uint32)
-        byte_of = dict(zip(self.byte_ids.tolist(), range(BYTES), strict=True))
-        lefts, rights, ranks, _ = self.merges
-        both = np.flatnonzero(np.isin(lefts, self.byte_ids) & np.isin(rights, self.byte_ids))
-        for left, right, rank in zip(lefts[both].tolist(), rights[both].tolist(), ranks[both].tolist(), strict=True):
-            table[byte_of[left] * BYTES + byte_of[right]] = rank
-        return table
-
-    def token_bytes(self, token: int) -> bytes:
-        """Give the bytes of one id; empty for a gap."""
-        return self.blob[self.starts[token] : self.starts[token + 1]].tobytes()
-
-
-def _check_ranks(tokens: list[tuple[bytes, int]]) -> None:
-    """Refuse what no table can hold; ``tokens`` are in the order of their ranks."""
-    last = -1
-    for token, rank in tokens:
-        if not token:
-            raise ValueError(f"the token of rank {rank} is empty; a token has at least one byte")
-        if rank <= last:
-            why = "is negative" if rank < 0 else "is given twice"
-            raise ValueError(f"rank {rank} of token {token!r} {why}; ranks are ids, 0 or greater, one for each token")
-        last = rank
-
-
-def load_embedded(name: str, specials: Mapping[str, int], split: Split) -> Model:
-    """Load a vocabulary that the package carries (see :func:`read_merges`), with an extension where it has one.
+def encoding_name_for_model(model_name: str) -> str:
+    """Give the name of the encoding that a model uses.
 
     Raises:
-        ValueError: a special token has the id of another token.
+        KeyError: the model is not known; its encoding can be named with get_encoding.
 
     """
-    base, first = EXTENSIONS.get(name, (name, 0))
-    packed = _unpack(base)
-    merges = read_merges(packed[BYTES:], BYTES)
-    if first:
-        more = read_merges(_unpack(name), first)
-        more = more._replace(ranks=more.ranks + np.uint32(len(merges.ranks)))
-        merges = Merges(*(np.concatenate(pair) for pair in zip(merges, more, strict=True)))
-    return Model.from_merges(packed[:BYTES], merges, specials, split)
+    if model_name in MODEL_TO_ENCODING:
+        return MODEL_TO_ENCODING[model_name]
+    prefixes = [prefix for prefix in MODEL_PREFIX_TO_ENCODING if model_name.startswith(prefix)]
+    if not prefixes:
+        raise KeyError(
+            f"Could not automatically map {model_name} to a tokeniser. Name the encoding: numbatok.get_encoding(...)"
+        )
+    return MODEL_PREFIX_TO_ENCODING[max(prefixes, key=len)]
 
 
-EXTENSIONS = {"p50k_base": ("r50k_base", 50257)}
-"""Vocabularies that add merges to another one: its name, and the id that the first of them makes."""
+def encoding_for_model(model_name: str) -> Encoding:
+    """Give the encoding that a model uses.
 
+    Raises:
+        KeyError: the model is not known.
 
-def _unpack(name: str) -> Bytes:
-    return np.frombuffer(lzma.decompress(read_data(f"{name}.xz")), np.uint8)
-
-
-def read_merges(packed: Bytes, first: int) -> Merges:
-    """Read merges from byte planes: low, middle and high bytes of the left ids, then those of the right ids.
-
-    The layout keeps like next to like, which the compressor likes: 158 kB for 50,000 merges. They make the ids from
-    ``first`` on.
     """
-    planes = packed.reshape(6, -1).astype(np.uint32)
-    lefts = planes[0] | planes[1] << 8 | planes[2] << 16
-    rights = planes[3] | planes[4] << 8 | planes[5] << 16
-    ranks = np.arange(planes.shape[1], dtype=np.uint32)
-    return Merges(lefts, rights, ranks, ranks + np.uint32(first))
+    return get_encoding(encoding_name_for_model(model_name))

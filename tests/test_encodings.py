@@ -20,7 +20,7 @@ from cases import JIT_OFF, PATHOLOGICAL, assert_expected, build_input, load_case
 from test_cases_gpt2 import CALLS, LONGEST_WITHOUT_JIT
 
 import numbatok
-from numbatok import models
+from numbatok import model
 
 DATA = Path(__file__).parent / "data"
 # In plain Python the seeding of a cache takes ten seconds with the largest vocabulary; its split is tested elsewhere.
@@ -149,8 +149,8 @@ def test_specials(name: str) -> None:
 
 def test_models() -> None:
     """Models lead to the encodings that tiktoken knows, by name and by prefix; another name is a KeyError."""
-    assert models.MODEL_TO_ENCODING == tiktoken.model.MODEL_TO_ENCODING
-    assert models.MODEL_PREFIX_TO_ENCODING == tiktoken.model.MODEL_PREFIX_TO_ENCODING
+    assert model.MODEL_TO_ENCODING == tiktoken.model.MODEL_TO_ENCODING
+    assert model.MODEL_PREFIX_TO_ENCODING == tiktoken.model.MODEL_PREFIX_TO_ENCODING
     for model in ("gpt-4o", "gpt-4o-mini", "gpt-4-0314", "ft:gpt-4o:x", "gpt2", "gpt-oss-120b"):
         assert numbatok.encoding_name_for_model(model) == tiktoken.encoding_name_for_model(model)
     assert numbatok.encoding_for_model("gpt-4") is numbatok.get_encoding("cl100k_base")

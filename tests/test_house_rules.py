@@ -26,8 +26,8 @@ PACKAGE = Path(numbatok.__file__).parent
 ORDER = [
     "_jit", "_llvm", "swar", "unicode", "table", "cache", "split", "split.cuts", "split.masks", "split.gpt2",
     "split.cl100k", "split.o200k", "split.scan", "split.dual", "split.patterns",
-    "merge", "decoder", "encoder", "model", "ragged", "text", "chunks", "worker", "batch", "ids", "invalid", "special",
-    "unstable", "flat", "encoding", "registry", "models", "warm", "__init__", "files", "cli", "__main__",
+    "merge", "decoder", "encoder", "bpe", "ragged", "text", "chunks", "worker", "batch", "ids", "invalid", "special",
+    "unstable", "flat", "encoding", "registry", "model", "warm", "__init__", "files", "cli", "__main__",
 ]
 # Who may spell a name (of a variable, attribute or import) or give an option ("name="), and what nobody may.
 OWNED = {

@@ -16,7 +16,7 @@ import regex
 from cases import JIT_OFF
 from toys import split_model
 
-from numbatok.model import Model, address
+from numbatok.bpe import Model, address
 from numbatok.split import patterns
 from numbatok.split.scan import next_end, split_text
 from numbatok.table import tables_at

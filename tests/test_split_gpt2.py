@@ -26,7 +26,7 @@ from cases import JIT_OFF, REPRESENTATIVES
 from toys import GPT2, split_model
 
 import numbatok
-from numbatok.model import Model
+from numbatok.bpe import Model
 from numbatok.split.scan import fill_ends, next_end
 from numbatok.table import tables_at
 from numbatok.unicode import LETTER_FLAGS, NUMBER_FLAG, SPACE_FLAG, class_of, load_class_table

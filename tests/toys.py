@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from numbatok.model import Merges, Model
+from numbatok.bpe import Merges, Model
 from numbatok.split.patterns import GPT2_PATTERNS, Split, split_of
 
 GPT2 = split_of(GPT2_PATTERNS[0])

@@ -22,7 +22,7 @@ from cases import JIT_OFF
 from toys import GPT2, toy_model
 
 import numbatok
-from numbatok.model import Model, load_embedded
+from numbatok.bpe import Model, load_embedded
 from numbatok.split.patterns import GPT2_PATTERNS
 from numbatok.table import NO_RANK, find_token, pair_rank
 from numbatok.worker import WorkerPool
