@@ -151,8 +151,8 @@ def test_models() -> None:
     """Models lead to the encodings that tiktoken knows, by name and by prefix; another name is a KeyError."""
     assert model.MODEL_TO_ENCODING == tiktoken.model.MODEL_TO_ENCODING
     assert model.MODEL_PREFIX_TO_ENCODING == tiktoken.model.MODEL_PREFIX_TO_ENCODING
-    for model in ("gpt-4o", "gpt-4o-mini", "gpt-4-0314", "ft:gpt-4o:x", "gpt2", "gpt-oss-120b"):
-        assert numbatok.encoding_name_for_model(model) == tiktoken.encoding_name_for_model(model)
+    for name in ("gpt-4o", "gpt-4o-mini", "gpt-4-0314", "ft:gpt-4o:x", "gpt2", "gpt-oss-120b"):
+        assert numbatok.encoding_name_for_model(name) == tiktoken.encoding_name_for_model(name)
     assert numbatok.encoding_for_model("gpt-4") is numbatok.get_encoding("cl100k_base")
     with pytest.raises(KeyError, match="Could not automatically map"):
         numbatok.encoding_name_for_model("no-such-model")
