@@ -19,10 +19,10 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from numbatok.batch import lane_count
+from numbatok.bpe import Model
 from numbatok.flat import FlatEncoding
 from numbatok.ids import Tokens, Unknown, decode, id_array
 from numbatok.invalid import merge_whole
-from numbatok.bpe import Model
 from numbatok.ragged import Ids, Offsets, Ragged
 from numbatok.special import Names, Part, name_set, refuse, split_at_specials
 from numbatok.split.patterns import split_of

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from numbatok.batch import NotUtf8, encode_batch, encode_one
+from numbatok.bpe import MISSING, Model, address
 from numbatok.encoder import SLACK
 from numbatok.ids import Tokens, Unknown, decode
 from numbatok.invalid import encode_invalid
-from numbatok.bpe import MISSING, Model, address
 from numbatok.ragged import Ids, Offsets, Ragged, Rows
 from numbatok.split.dual import split_dual
 from numbatok.split.scan import split_text

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from numbatok.decoder import decode_into, decoded_size
 from numbatok.bpe import Model, address
+from numbatok.decoder import decode_into, decoded_size
 from numbatok.ragged import Ids
 from numbatok.text import new_bytes
 

@@ -16,9 +16,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from numbatok.bpe import Model, address
 from numbatok.encoder import SLACK, merge_bytes
 from numbatok.merge import LONG_SCRATCH
-from numbatok.bpe import Model, address
 from numbatok.ragged import Ids
 from numbatok.text import text_span
 from numbatok.worker import WorkerPool

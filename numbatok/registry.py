@@ -16,8 +16,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from numbatok.encoding import ENDOFTEXT, Encoding
 from numbatok.bpe import Model, load_embedded
+from numbatok.encoding import ENDOFTEXT, Encoding
 from numbatok.split.patterns import CL100K_PATTERN, GPT2_PATTERNS, O200K_PATTERN, split_of
 
 FIM_PREFIX, FIM_MIDDLE, FIM_SUFFIX = "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>"

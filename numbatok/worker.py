@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from numbatok.bpe import Model, address
 from numbatok.cache import LONG_BITS, LONG_SLOT, SHORT_BITS, SHORT_SLOT
 from numbatok.encoder import BATCH, PIECE_BYTES, SLACK, WORKER, seed_cache
 from numbatok.merge import LONG_SCRATCH
-from numbatok.bpe import Model, address
 from numbatok.ragged import Ids
 
 SCRATCH_BYTES = 1 << 20
