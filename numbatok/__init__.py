@@ -5,8 +5,14 @@
     >>> enc.encode("hello world")
     [31373, 995]
 
-Importing compiles nothing; the first call compiles the kernels it needs and keeps them on disk.
+Importing compiles nothing; the first call compiles the kernels it needs and keeps them on disk. Modules that few
+programs need are imported when they are first named: after ``import numbatok as tiktoken``, ``tiktoken.load`` is there.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from numbatok.encoding import Encoding
 from numbatok.model import encoding_for_model, encoding_name_for_model
@@ -14,7 +20,21 @@ from numbatok.ragged import Ragged
 from numbatok.registry import get_encoding, list_encoding_names
 from numbatok.warm import warmup
 
+if TYPE_CHECKING:
+    from numbatok import convert as convert
+    from numbatok import core as core
+    from numbatok import load as load
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Import a module of the package that is named for the first time."""
+        if name in _MODULES:
+            return importlib.import_module(f"numbatok.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 __version__ = "0.1.0"
+_MODULES = ("convert", "core", "load")
 
 __all__ = [
     "Encoding",

@@ -29,6 +29,7 @@ from numbatok.bpe import address
 from numbatok.chunks import CHUNK, LARGEST_SLICE, WHOLE, Chunks, bind_chunks, chunk_at, plan_chunks
 from numbatok.encoder import DONE, NOT_UTF8, SLACK, encode_rows, worker_at
 from numbatok.ragged import Ids, Offsets, Ragged, Rows
+from numbatok.split.scan import ONE_PIECE
 from numbatok.text import Span
 from numbatok.worker import Worker, WorkerPool
 
@@ -248,7 +249,8 @@ def encode_parallel(pool: WorkerPool, lanes: list[Worker], rows: Rows, counts: O
     Each lane encodes chunks into slices, and whoever is there puts finished slices in their place: a lane waits for
     another one only when no slice is free, so a busy machine costs little.
     """
-    chunks = plan_chunks(rows.base, rows.offsets, len(lanes))
+    cut = pool.model.split.family != ONE_PIECE
+    chunks = plan_chunks(rows.base, rows.offsets, len(lanes), cut)
     tokens = np.empty(0 if count else rows.size + SLACK, np.uint32)
     bind_chunks(chunks, rows.base, rows.offsets, counts)
     workers = np.array([worker.address for worker in lanes], np.uint64)

@@ -108,12 +108,20 @@ class Model:
         split: the family of the pattern and its parameters.
         incomplete: some bytes have no token of their own.
         whole: a piece that is a token is that token, before any merge is tried.
+        classes: the class table that the split reads; the pinned one, but for few tokenizers of Hugging Face.
         tables: a record of addresses for kernels.
 
     """
 
     def __init__(
-        self, merges: Merges, starts: Ids, blob: Bytes, specials: Mapping[str, int], split: Split, whole: bool = False
+        self,
+        merges: Merges,
+        starts: Ids,
+        blob: Bytes,
+        specials: Mapping[str, int],
+        split: Split,
+        whole: bool = False,
+        classes: Bytes | None = None,
     ) -> None:
         self.merges, self.starts, self.blob, self.split, self.whole = merges, starts, blob, split, whole
         self.specials = dict(specials)
@@ -124,7 +132,7 @@ class Model:
         singles = np.flatnonzero(np.diff(starts.astype(np.int64)) == 1)
         self.byte_ids[blob[starts[singles]]] = singles
         self.incomplete = len(singles) < BYTES
-        self.classes = load_class_table()
+        self.classes = load_class_table() if classes is None else classes
         pair_bits = power_of_two(2 * len(merges.lefts))
         self.pair_slots = np.full(1 << pair_bits, EMPTY, np.uint64)
         piece_bits = power_of_two(2 * self.ids)
@@ -191,6 +199,8 @@ class Model:
         """Give the special ids their bytes, so that they decode; encoding never finds them by their bytes."""
         names: dict[int, bytes] = {}
         for name, token in self.specials.items():
+            if not 0 <= token < MISSING:
+                raise ValueError(f"special token {name!r} has id {token}; ids are 0 to {MISSING - 1}")
             if token < self.ids and self.starts[token] != self.starts[token + 1]:
                 raise ValueError(f"special token {name!r} has id {token}, which is the id of another token")
             names.setdefault(token, name.encode())
@@ -233,6 +243,8 @@ def _check_ranks(tokens: list[tuple[bytes, int]]) -> None:
             why = "is negative" if rank < 0 else "is given twice"
             raise ValueError(f"rank {rank} of token {token!r} {why}; ranks are ids, 0 or greater, one for each token")
         last = rank
+    if last >= MISSING:
+        raise ValueError(f"rank {last} of token {tokens[-1][0]!r} is too large; ids up to {MISSING - 1} are supported")
 
 
 def load_embedded(name: str, specials: Mapping[str, int], split: Split) -> Model:

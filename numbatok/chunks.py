@@ -56,13 +56,16 @@ WHOLE = np.uint64(0xFFFFFFFFFFFFFFFF)
 Chunks = npt.NDArray[Any]
 
 
-def plan_chunks(base: int, offsets: Offsets, lanes: int = 1) -> Chunks:
-    """Cut the rows into chunks: many small rows together, a row of more than two chunks into parts at safe cuts."""
+def plan_chunks(base: int, offsets: Offsets, lanes: int = 1, cut: bool = True) -> Chunks:
+    """Cut the rows into chunks: many small rows together, a row of more than two chunks into parts at safe cuts.
+
+    Without ``cut`` every row stays whole: for rows that are pieces.
+    """
     sizes = np.diff(offsets)
     fine = int(sizes.sum()) // (lanes * CHUNKS_PER_LANE)
     aim = min(max(fine, LEAST_CHUNK_BYTES), CHUNK_BYTES)
     group = np.cumsum(sizes + ROW_WEIGHT) // aim
-    giants = np.flatnonzero(sizes > 2 * aim)
+    giants = np.flatnonzero(sizes > 2 * aim) if cut else np.zeros(0, np.int64)
     edges = np.unique(np.concatenate(([0], np.flatnonzero(np.diff(group)) + 1, giants, giants + 1, [len(sizes)])))
     first, last = edges[:-1], edges[1:]
     whole = np.zeros(len(first), CHUNK)

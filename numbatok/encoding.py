@@ -12,27 +12,29 @@ Invariant: every way in gives the ids of tiktoken; the methods differ only in th
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
 
-import numpy as np
-
-from numbatok.batch import lane_count
+from numbatok.added import AddedTokens
 from numbatok.bpe import Model
+from numbatok.export import to_tiktoken, to_tokenizer
+from numbatok.files import new_file
 from numbatok.flat import FlatEncoding
-from numbatok.ids import Tokens, Unknown, decode, id_array
+from numbatok.front import Front
+from numbatok.huggingface import Tokenizer, read_tokenizer, source_text
 from numbatok.invalid import merge_whole
-from numbatok.ragged import Ids, Offsets, Ragged
+from numbatok.pieces import slow_pieces
+from numbatok.ragged import Ids, Ragged
 from numbatok.special import Names, Part, name_set, refuse, split_at_specials
-from numbatok.split.patterns import split_of
-from numbatok.table import find_token
-from numbatok.text import Text, join_rows, text_span, utf8
+from numbatok.split.patterns import AS_ONE_PIECE, split_of
+from numbatok.text import Text, join_rows, text_list, text_span, utf8
 from numbatok.unstable import completions, stable_length
 from numbatok.worker import WorkerPool
 
 NOTHING: frozenset[str] = frozenset()
-ENDOFTEXT = "<|endoftext|>"
 
 
 class Encoding(FlatEncoding):
@@ -43,10 +45,11 @@ class Encoding(FlatEncoding):
 
     Args:
         name: a name for people; encodings with other special tokens should have other names.
-        pat_str: the pattern that splits text into pieces; it must be one that has a split kernel, by its exact text.
+        pat_str: the pattern that splits text into pieces; known by its exact text, unless ``slow_split`` is set.
         mergeable_ranks: token bytes -> rank, which is the id too.
         special_tokens: special token -> id.
         explicit_n_vocab: the number of tokens that is expected, special ones included; checked if given.
+        slow_split: split by the ``regex`` package where the pattern has no kernel (see pieces.py).
 
     Raises:
         ValueError: an unknown pattern, ranks that no table can hold, a special token with the id of another token.
@@ -57,8 +60,9 @@ class Encoding(FlatEncoding):
 
     """
 
-    name: str
     special_tokens_set: frozenset[str]
+    _tokenizer: Tokenizer | None
+    _around: tuple[tuple[int, ...], tuple[int, ...]]
 
     def __init__(
         self,
@@ -68,9 +72,16 @@ class Encoding(FlatEncoding):
         mergeable_ranks: Mapping[bytes, int],
         special_tokens: Mapping[str, int],
         explicit_n_vocab: int | None = None,
+        slow_split: bool = False,
     ) -> None:
-        model = Model.from_ranks(mergeable_ranks, special_tokens, split_of(pat_str))
-        self._adopt(name, pat_str, model)
+        try:
+            split, front = split_of(pat_str), None
+        except ValueError:
+            if not slow_split:
+                raise
+            split, front = AS_ONE_PIECE, Front(AddedTokens((), None), pieces=slow_pieces(pat_str))
+        model = Model.from_ranks(mergeable_ranks, special_tokens, split)
+        self._adopt(name, pat_str, model, model.specials, front)
         found = len(mergeable_ranks) + len(special_tokens)
         if explicit_n_vocab and (found != explicit_n_vocab or self.n_vocab != explicit_n_vocab):
             raise ValueError(
@@ -79,14 +90,76 @@ class Encoding(FlatEncoding):
             )
 
     @classmethod
-    def _from_model(cls, name: str, pat_str: str, model: Model) -> Encoding:
+    def from_huggingface(cls, source: Any, *, name: str | None = None, slow_split: bool = False) -> Encoding:
+        """Read a byte-level BPE tokenizer of Hugging Face: the ids will be those of ``tokenizers``.
+
+        Its added tokens that are special are tiktoken's special tokens here: ``encode`` refuses them until they are
+        allowed. The others are tokens wherever they stand in a text, as in ``tokenizers``.
+
+        Args:
+            source: the path of a tokenizer.json, its folder, a ``tokenizers.Tokenizer``, or a fast tokenizer of
+                ``transformers``.
+            name: a name for people; the default is that of the folder.
+            slow_split: split by the ``regex`` package where the pre-tokenizer has no kernel (see pieces.py).
+
+        Raises:
+            TypeError: ``source`` is something else.
+            ValueError: the file is broken, or asks for what is not supported: names the field.
+
+        """
+        text, file = source_text(source)
+        return cls._from_json(text, file, name or Path(file).absolute().parent.name or "tokenizer", slow_split)
+
+    @classmethod
+    def _from_json(cls, text: str, file: str, name: str, slow_split: bool) -> Encoding:
+        tokenizer = read_tokenizer(text, file, slow_split)
         self = cls.__new__(cls)
-        self._adopt(name, pat_str, model)
+        special = {token.content: token.id for token in tokenizer.added if token.special}
+        self._adopt(name, tokenizer.pattern, tokenizer.model, special, tokenizer.front)
+        self._tokenizer, self._around = tokenizer, (tokenizer.before, tokenizer.behind)
         return self
 
-    def _adopt(self, name: str, pat_str: str, model: Model) -> None:
-        self.name, self._pat_str, self._model, self._pool = name, pat_str, model, WorkerPool(model)
-        self.special_tokens_set = frozenset(model.specials)
+    def save(self, path: str | os.PathLike[str], format: Literal["huggingface", "tiktoken"]) -> None:
+        """Write the encoding to a file that other libraries read: a tokenizer.json, or a rank file of tiktoken.
+
+        The file appears whole or not at all. A rank file holds the tokens and their ranks alone: the pattern and the
+        special tokens are for the reader to know.
+
+        Raises:
+            ValueError: the format is unknown, or cannot hold this encoding.
+
+        """
+        if format == "huggingface":
+            data = self._to_json().encode()
+        elif format == "tiktoken":
+            data = to_tiktoken(self._model, self._mergeable_ranks, self._encode_single_piece)
+        else:
+            raise ValueError(f'format is {format!r}; give "huggingface" or "tiktoken"')
+        with new_file(os.fspath(path)) as file:
+            file.write(data)
+
+    def _to_json(self) -> str:
+        ranks, special = self._mergeable_ranks, self._special_tokens
+        return to_tokenizer(self._model, self._tokenizer, self._pat_str, ranks, special)
+
+    def _by_content(self) -> tuple[Callable[..., Encoding], tuple[Any, ...]]:
+        """Give the call that makes the same encoding anew, from what pickles."""
+        if self._tokenizer:
+            return Encoding._from_json, (self._to_json(), self.name, self.name, self._tokenizer.slow_split)
+        slow = self._front is not None
+        return _from_ranks, (self.name, self._pat_str, self._mergeable_ranks, self._special_tokens, slow)
+
+    @classmethod
+    def _from_model(cls, name: str, pat_str: str, model: Model) -> Encoding:
+        self = cls.__new__(cls)
+        self._adopt(name, pat_str, model, model.specials, None)
+        return self
+
+    def _adopt(self, name: str, pat_str: str, model: Model, special: dict[str, int], front: Front | None) -> None:
+        self.name, self._pat_str, self._model, self._front = name, pat_str, model, front
+        self._pool, self._special_tokens = WorkerPool(model), special
+        self._tokenizer, self._around = None, ((), ())
+        self.special_tokens_set = frozenset(special)
 
     def __repr__(self) -> str:
         return f"<Encoding {self.name!r}>"
@@ -99,6 +172,9 @@ class Encoding(FlatEncoding):
         >>> numbatok.get_encoding("gpt2").encode_ordinary("<|endoftext|>")
         [27, 91, 437, 1659, 5239, 91, 29]
         """
+        if self._front:
+            made: list[int] = self.encode_flat(text).tolist()
+            return made
         worker = self._pool.take()
         try:
             ids: list[int] = self._encode_text(worker, text).tolist()
@@ -106,7 +182,14 @@ class Encoding(FlatEncoding):
         finally:
             self._pool.give_back(worker)
 
-    def encode(self, text: Text, *, allowed_special: Names = NOTHING, disallowed_special: Names = "all") -> list[int]:
+    def encode(
+        self,
+        text: Text,
+        *,
+        allowed_special: Names = NOTHING,
+        disallowed_special: Names = "all",
+        add_special_tokens: bool = False,
+    ) -> list[int]:
         """Encode a text; special tokens in it are refused, unless the caller says what they mean.
 
         Args:
@@ -114,6 +197,7 @@ class Encoding(FlatEncoding):
             allowed_special: special tokens that become their id; "all", or a collection of strings.
             disallowed_special: strings that are refused; "all" (all special tokens that are not allowed), or a
                 collection of strings, empty to read every special token as ordinary text.
+            add_special_tokens: put around the ids what the post-processor of a tokenizer.json puts there.
 
         Raises:
             ValueError: the text holds a disallowed special token.
@@ -123,14 +207,24 @@ class Encoding(FlatEncoding):
 
         """
         allowed = self._allowed(text, allowed_special, disallowed_special)
-        return self._encode_allowed(text, allowed).tolist() if allowed else self.encode_ordinary(text)
+        if not (allowed or self._front or add_special_tokens):
+            return self.encode_ordinary(text)
+        ids: list[int] = self._encode_parts([self._whole(text, allowed, add_special_tokens)], 1).tokens.tolist()
+        return ids
 
     def encode_to_numpy(
-        self, text: Text, *, allowed_special: Names = NOTHING, disallowed_special: Names = "all"
+        self,
+        text: Text,
+        *,
+        allowed_special: Names = NOTHING,
+        disallowed_special: Names = "all",
+        add_special_tokens: bool = False,
     ) -> Ids:
         """Encode as :meth:`encode` does, to a new, writable, contiguous uint32 array."""
         allowed = self._allowed(text, allowed_special, disallowed_special)
-        return self._encode_allowed(text, allowed) if allowed else self.encode_flat(text)
+        if not (allowed or self._front or add_special_tokens):
+            return self.encode_flat(text)
+        return self._encode_parts([self._whole(text, allowed, add_special_tokens)], 1).tokens
 
     def encode_ordinary_batch(self, text: Iterable[Text], *, num_threads: int | None = None) -> list[list[int]]:
         """Encode many texts as :meth:`encode_ordinary` does, on ``num_threads`` threads (None: all cores).
@@ -147,28 +241,35 @@ class Encoding(FlatEncoding):
         num_threads: int | None = None,
         allowed_special: Names = NOTHING,
         disallowed_special: Names = "all",
+        add_special_tokens: bool = False,
     ) -> list[list[int]]:
         """Encode many texts as :meth:`encode` does, on ``num_threads`` threads (None: all cores)."""
-        texts = text if isinstance(text, (list, str, bytes)) else list(text)
+        texts = text_list(text)
         rows = join_rows(texts)
         allowed, disallowed = self._names(allowed_special, disallowed_special)
         for one in texts if disallowed else ():
             refuse(one, disallowed)
-        if not allowed:
-            return _as_lists(self._encode_rows(rows, num_threads))
-        parts = [list(split_at_specials(one, allowed)) for one in texts]
-        ids, edges = self._join_parts([part for row in parts for part in row], num_threads)
-        ends = edges[np.cumsum([0, *map(len, parts)])]
-        return _as_lists(Ragged(ids, ends))
+        if allowed or self._front or add_special_tokens:
+            parts = [self._whole(one, allowed, add_special_tokens) for one in texts]
+            return _as_lists(self._encode_parts(parts, num_threads))
+        return _as_lists(self._encode_rows(rows, num_threads))
 
     def encode_with_unstable(
         self, text: Text, *, allowed_special: Names = NOTHING, disallowed_special: Names = "all"
     ) -> tuple[list[int], list[list[int]]]:
         """Encode a text that may go on: its stable ids, and every list of ids that the rest of it may become.
 
+        Raises:
+            ValueError: the encoding changes texts before it splits them, or splits slowly: there is no such thing then.
+
         >>> numbatok.get_encoding("gpt2").encode_with_unstable("hello fanta")[0]
         [31373]
+
         """
+        if self._front:
+            raise ValueError(
+                f"{self!r} changes a text before it is split, so that no part of it is stable; call encode"
+            )
         allowed = self._allowed(text, allowed_special, disallowed_special)
         ordinary = list(split_at_specials(text, allowed))[-1][0] if allowed else text
         ids = self.encode(text, allowed_special=allowed_special, disallowed_special=disallowed_special)
@@ -186,119 +287,6 @@ class Encoding(FlatEncoding):
             lambda token: len(self._model.token_bytes(token)),
         )
         return ids[:stable], found
-
-    def encode_single_token(self, text_or_bytes: str | bytes) -> int:
-        """Give the id of the token with exactly this text, special or not.
-
-        Raises:
-            KeyError: there is no such token.
-
-        >>> numbatok.get_encoding("gpt2").encode_single_token(" world")
-        995
-
-        """
-        if not isinstance(text_or_bytes, (str, bytes, bytearray, memoryview)):
-            raise TypeError(f"a token is wanted as str or bytes, and {type(text_or_bytes).__name__} was given")
-        data = utf8(text_or_bytes) if isinstance(text_or_bytes, str) else bytes(text_or_bytes)
-        at, size, _ = text_span(data)
-        token = find_token(self._model.address, at, size) if data else -1
-        if token < 0:
-            token = self._model.specials.get(data.decode(errors="replace"), -1)
-        if token < 0:
-            raise KeyError(data)
-        return int(token)
-
-    # ---- ids to text -----------------------------------------------------------------------------------------------
-
-    def decode(self, tokens: Tokens, errors: str = "replace", *, unknown: Unknown = "error") -> str:
-        """Give the text of ids; ``errors`` says what becomes of bytes that are not UTF-8 (as in ``bytes.decode``)."""
-        return decode(self._model, tokens, unknown).decode("utf-8", errors=errors)
-
-    def decode_batch(
-        self, batch: Iterable[Tokens], *, errors: str = "replace", num_threads: int | None = None
-    ) -> list[str]:
-        """Give the text of each row of ids. ``num_threads`` is tiktoken's; decoding runs on the calling thread."""
-        lane_count(num_threads)
-        return [self.decode(tokens, errors) for tokens in batch]
-
-    def decode_bytes_batch(self, batch: Iterable[Tokens], *, num_threads: int | None = None) -> list[bytes]:
-        """Give the bytes of each row of ids. ``num_threads`` is tiktoken's; decoding runs on the calling thread."""
-        lane_count(num_threads)
-        return [self.decode_bytes(tokens) for tokens in batch]
-
-    def decode_single_token_bytes(self, token: int) -> bytes:
-        """Give the bytes of one id.
-
-        Raises:
-            KeyError: the encoding has no such id.
-
-        """
-        return decode(self._model, [token], "error")
-
-    def decode_tokens_bytes(self, tokens: Tokens) -> list[bytes]:
-        """Give the bytes of each id.
-
-        >>> numbatok.get_encoding("gpt2").decode_tokens_bytes([31373, 995])
-        [b'hello', b' world']
-        """
-        ids = id_array(tokens)
-        data = self.decode_bytes(ids)
-        starts = self._model.starts
-        ends = np.cumsum(starts[ids + 1] - starts[ids], dtype=np.int64).tolist()
-        return [data[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)] if ends else []
-
-    def decode_with_offsets(self, tokens: Tokens) -> tuple[str, list[int]]:
-        """Give the text of ids, and for each id the index of the character at which, or within which, it starts.
-
-        Raises:
-            UnicodeDecodeError: the bytes of all ids are not UTF-8.
-
-        >>> numbatok.get_encoding("gpt2").decode_with_offsets([31373, 995])
-        ('hello world', [0, 5])
-
-        """
-        pieces = self.decode_tokens_bytes(tokens)
-        data = np.frombuffer(b"".join(pieces), np.uint8)
-        starts_character = (data & 0xC0) != 0x80
-        before = np.concatenate(([0], np.cumsum(starts_character)))
-        places = np.cumsum([0, *map(len, pieces)])[:-1]
-        offsets = before[places] - ~starts_character[places] if len(places) else places
-        return data.tobytes().decode(), np.maximum(offsets, 0).tolist()
-
-    # ---- what the encoding is --------------------------------------------------------------------------------------
-
-    @property
-    def n_vocab(self) -> int:
-        """One more than the largest id."""
-        return self.max_token_value + 1
-
-    @property
-    def max_token_value(self) -> int:
-        """The largest id."""
-        return self._model.ids - 1
-
-    @property
-    def eot_token(self) -> int:
-        """The id of ``<|endoftext|>``."""
-        return self._model.specials[ENDOFTEXT]
-
-    def is_special_token(self, token: int) -> bool:
-        """Tell whether an id is that of a special token."""
-        return token in self._model.specials.values()
-
-    @functools.cached_property
-    def _mergeable_ranks(self) -> dict[bytes, int]:
-        special = set(self._model.specials.values())
-        tokens = ((self._model.token_bytes(token), token) for token in range(self._model.ids) if token not in special)
-        return {token: rank for token, rank in tokens if token}
-
-    @property
-    def _special_tokens(self) -> dict[str, int]:
-        return self._model.specials
-
-    def token_byte_values(self) -> list[bytes]:
-        """Give the bytes of all tokens that are not special, in the order of their bytes (as tiktoken does)."""
-        return sorted(self._mergeable_ranks)
 
     # ---- inside; the first three are private names of tiktoken that programs use -----------------------------------
 
@@ -318,7 +306,7 @@ class Encoding(FlatEncoding):
             return {}, self.special_tokens_set
         allowed = name_set(allowed_special, self.special_tokens_set, "allowed_special")
         disallowed = name_set(disallowed_special, self.special_tokens_set - allowed, "disallowed_special")
-        return {name: token for name, token in self._model.specials.items() if name in allowed}, disallowed
+        return {name: token for name, token in self._special_tokens.items() if name in allowed}, disallowed
 
     def _allowed(self, text: Text, allowed_special: Names, disallowed_special: Names) -> dict[str, int]:
         """Check a text for disallowed special tokens; gives those that are allowed, with their ids."""
@@ -327,17 +315,16 @@ class Encoding(FlatEncoding):
             refuse(text, disallowed)
         return allowed
 
-    def _encode_allowed(self, text: Text, allowed: dict[str, int]) -> Ids:
-        parts = list(split_at_specials(text, allowed))
-        return self.encode_flat(text) if len(parts) == 1 else self._join_parts(parts, 1)[0]
+    def _whole(self, text: Text, allowed: Mapping[str, int], add_special_tokens: bool) -> list[Part]:
+        """Give the parts of a text, with what the post-processor puts around it if that is wanted."""
+        before, behind = self._around if add_special_tokens else ((), ())
+        return [*(("", token) for token in before), *self._parts(text, allowed), *(("", token) for token in behind)]
 
-    def _join_parts(self, parts: list[Part], threads: int | None) -> tuple[Ids, Offsets]:
-        """Encode ordinary texts as one batch, put the special ids behind them; gives the ids and the edges of parts."""
-        ordinary = self._encode_rows(join_rows([text for text, _ in parts]), threads)
-        special = np.array([token is not None for _, token in parts], bool)
-        tokens = np.array([token for _, token in parts if token is not None], np.uint32)
-        ids = np.insert(ordinary.tokens, ordinary.offsets[1:][special], tokens)
-        return ids, ordinary.offsets + np.concatenate(([0], np.cumsum(special)))
+
+def _from_ranks(
+    name: str, pat_str: str, ranks: dict[bytes, int], special: dict[str, int], slow_split: bool
+) -> Encoding:
+    return Encoding(name, pat_str=pat_str, mergeable_ranks=ranks, special_tokens=special, slow_split=slow_split)
 
 
 def _as_lists(ragged: Ragged) -> list[list[int]]:

@@ -22,12 +22,12 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy_format
 
-from numbatok.encoding import Encoding
 from numbatok.ids import LARGEST
 from numbatok.ragged import Ids
+from numbatok.vocabulary import Vocabulary
 
 Bytes = npt.NDArray[np.uint8]
-Write = Callable[[BinaryIO, Iterable[Ids], Encoding], int]
+Write = Callable[[BinaryIO, Iterable[Ids], Vocabulary], int]
 
 PART_IDS = 1 << 22
 """Ids of an array that are handed on at a time."""
@@ -101,7 +101,7 @@ def new_file(name: str | None) -> Iterator[BinaryIO]:
 # ---- ids to a file: each gives the number of ids that it wrote -------------------------------------------------------
 
 
-def write_text(out: BinaryIO, parts: Iterable[Ids], enc: Encoding) -> int:
+def write_text(out: BinaryIO, parts: Iterable[Ids], enc: Vocabulary) -> int:
     """Write ids in decimal, a space between them and a newline at the end."""
     words = np.array([f" {token}" for token in range(enc.n_vocab)], "S")  # of one width, filled up with NULs
     count = 0
@@ -114,7 +114,7 @@ def write_text(out: BinaryIO, parts: Iterable[Ids], enc: Encoding) -> int:
     return count
 
 
-def write_npy(out: BinaryIO, parts: Iterable[Ids], enc: Encoding) -> int:
+def write_npy(out: BinaryIO, parts: Iterable[Ids], enc: Vocabulary) -> int:
     """Write a NumPy file of one uint32 array; its header is written again once the number of ids is known."""
     _write_header(out, 0)
     count = 0
@@ -131,7 +131,7 @@ def _write_header(out: BinaryIO, count: int) -> None:
     npy_format.write_array_header_1_0(out, {"descr": "<u4", "fortran_order": False, "shape": (count,)})
 
 
-def write_bin(out: BinaryIO, parts: Iterable[Ids], enc: Encoding) -> int:
+def write_bin(out: BinaryIO, parts: Iterable[Ids], enc: Vocabulary) -> int:
     """Write bare ids of :func:`bin_type`."""
     count = 0
     for ids in parts:
@@ -140,7 +140,7 @@ def write_bin(out: BinaryIO, parts: Iterable[Ids], enc: Encoding) -> int:
     return count
 
 
-def bin_type(enc: Encoding) -> np.dtype[Any]:
+def bin_type(enc: Vocabulary) -> np.dtype[Any]:
     """Give the type of ids in a .bin file: little-endian, uint16 where the largest id fits, else uint32."""
     return np.dtype("<u2" if enc.max_token_value <= 0xFFFF else "<u4")
 
@@ -156,7 +156,7 @@ def ending(name: str) -> str:
 # ---- ids from a file -------------------------------------------------------------------------------------------------
 
 
-def read_ids(name: str, enc: Encoding) -> Iterator[npt.NDArray[Any]]:
+def read_ids(name: str, enc: Vocabulary) -> Iterator[npt.NDArray[Any]]:
     """Give the ids of a file in parts: .npy, .bin as :func:`write_bin` makes it, anything else as text.
 
     Raises:
@@ -181,7 +181,7 @@ def _load_npy(name: str) -> npt.NDArray[Any]:
     return ids
 
 
-def _load_bin(name: str, enc: Encoding) -> npt.NDArray[Any]:
+def _load_bin(name: str, enc: Vocabulary) -> npt.NDArray[Any]:
     data, kind = read_bytes(name), bin_type(enc)
     if len(data) % kind.itemsize:
         raise ValueError(

@@ -11,31 +11,33 @@ input and output.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from numbatok.batch import NotUtf8, encode_batch, encode_one
-from numbatok.bpe import MISSING, Model, address
+from numbatok.bpe import MISSING, address
 from numbatok.encoder import SLACK
-from numbatok.ids import Tokens, Unknown, decode
+from numbatok.front import Front
 from numbatok.invalid import encode_invalid
 from numbatok.ragged import Ids, Offsets, Ragged, Rows
+from numbatok.special import Part, split_at_specials
 from numbatok.split.dual import split_dual
 from numbatok.split.scan import split_text
-from numbatok.text import Span, Text, bytes_at, is_utf8, join_rows, text_span
+from numbatok.text import Span, Text, bytes_at, is_utf8, join_rows, text_list, text_span
+from numbatok.vocabulary import Vocabulary
 from numbatok.worker import OUTPUT_BYTES, Worker, WorkerPool
 
 
-class FlatEncoding:
+class FlatEncoding(Vocabulary):
     """A vocabulary with its split. Users meet it as :class:`~numbatok.encoding.Encoding`.
 
     Safe to use from several threads at once.
     """
 
-    _model: Model
     _pool: WorkerPool
+    _front: Front | None
 
     # ---- text to ids -----------------------------------------------------------------------------------------------
 
@@ -45,6 +47,8 @@ class FlatEncoding:
         >>> numbatok.get_encoding("gpt2").encode_flat(b"hello world")
         array([31373,   995], dtype=uint32)
         """
+        if self._front:
+            return self._encode_parts([self._parts(text, {})], 1).tokens
         worker = self._pool.take()
         try:
             ids = self._encode_text(worker, text)
@@ -63,6 +67,8 @@ class FlatEncoding:
         [0, 2, 3]
 
         """
+        if self._front:
+            return self._encode_parts([self._parts(text, {}) for text in text_list(texts)], threads)
         return self._encode_rows(join_rows(texts), threads)
 
     def count(self, text: Text) -> int:
@@ -71,8 +77,8 @@ class FlatEncoding:
         >>> numbatok.get_encoding("gpt2").count("hello world")
         2
         """
-        if self._model.incomplete:  # only ids tell of a byte that the vocabulary does not have
-            return len(self.encode_flat(text))
+        if self._model.incomplete or self._front:  # only ids tell of a byte that the vocabulary does not have
+            return int(self.count_batch([text], threads=1)[0])
         span = text_span(text)
         worker = self._pool.take()
         try:
@@ -88,13 +94,9 @@ class FlatEncoding:
         >>> numbatok.get_encoding("gpt2").count_batch(["hello world", ""])
         array([2, 0])
         """
-        rows = join_rows(texts)
-        if self._model.incomplete:
-            return np.diff(self._encode_rows(rows, threads).offsets)
-        try:
-            return np.diff(encode_batch(self._pool, rows, threads, count=True).offsets)
-        except NotUtf8:
-            return np.diff(self._encode_each(rows, threads).offsets)
+        if self._front:
+            return self._count_parts([self._parts(text, {}) for text in text_list(texts)], threads)
+        return self._count_rows(join_rows(texts), threads)
 
     def split(self, text: Text, *, cursors: int = 1) -> list[tuple[int, int]]:
         """Give the byte ranges of the pieces that are merged apart from each other.
@@ -119,25 +121,6 @@ class FlatEncoding:
             raise ValueError(f"the bytes are not UTF-8 in the piece at index {done}; give valid text")
         return list(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)) if done else []
 
-    # ---- ids to bytes ----------------------------------------------------------------------------------------------
-
-    def decode_bytes(self, tokens: Tokens, *, unknown: Unknown = "error") -> bytes:
-        """Give the bytes of ids (a list, or an integer array of any type).
-
-        Args:
-            tokens: the ids.
-            unknown: "error", or "skip" to leave out ids that the encoding does not have.
-
-        Raises:
-            KeyError: an id that the encoding does not have.
-            OverflowError: an id below 0 or above 32 bits.
-
-        >>> numbatok.get_encoding("gpt2").decode_bytes([31373, 995])
-        b'hello world'
-
-        """
-        return decode(self._model, tokens, unknown)
-
     def clear_cache(self) -> None:
         """Give the memory of idle workers and their caches back; it changes the speed of the next call, not its ids."""
         self._pool.clear()
@@ -157,6 +140,36 @@ class FlatEncoding:
             return self._encode_invalid(span)
         out.resize(made, refcheck=False)  # gives the rest back without a copy
         return self._checked(out)
+
+    def _parts(self, text: Text, special: Mapping[str, int]) -> list[Part]:
+        """Give the ordinary parts of a text between those tokens that are taken as a whole."""
+        return self._front.parts(text, special) if self._front else list(split_at_specials(text, special))
+
+    def _encode_parts(self, texts: list[list[Part]], threads: int | None) -> Ragged:
+        """Encode the parts of texts as one batch, and put the tokens between them behind each."""
+        parts = [part for text in texts for part in text]
+        rows = self._encode_rows(join_rows([part for part, _ in parts]), threads)
+        found = np.array([token is not None for _, token in parts], bool)
+        tokens = np.array([token for _, token in parts if token is not None], np.uint32)
+        edges = rows.offsets + np.concatenate(([0], np.cumsum(found)))
+        ids = np.insert(rows.tokens, rows.offsets[1:][found], tokens)
+        return Ragged(ids, edges[np.cumsum([0, *map(len, texts)])])
+
+    def _count_parts(self, texts: list[list[Part]], threads: int | None) -> Offsets:
+        parts = [part for text in texts for part in text]
+        counts = self._count_rows(join_rows([part for part, _ in parts]), threads)
+        counts += np.array([token is not None for _, token in parts], np.int64)
+        edges = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts)))
+        made: Offsets = np.diff(edges[np.cumsum([0, *map(len, texts)])])
+        return made
+
+    def _count_rows(self, rows: Rows, threads: int | None) -> Offsets:
+        if self._model.incomplete:
+            return np.diff(self._encode_rows(rows, threads).offsets)
+        try:
+            return np.diff(encode_batch(self._pool, rows, threads, count=True).offsets)
+        except NotUtf8:
+            return np.diff(self._encode_each(rows, threads).offsets)
 
     def _encode_rows(self, rows: Rows, threads: int | None) -> Ragged:
         try:

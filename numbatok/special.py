@@ -1,7 +1,7 @@
 """Special tokens in text, by tiktoken's rules: which are refused, which become their id, and where they stand.
 
 Invariant: without permission no text turns into a special id. The leftmost special token wins, and of several that
-start at the same place the longest, whatever the order in which they were given.
+start at the same place the longest, whatever the order in which they were given. An empty one is in no text.
 
     >>> list(split_at_specials("a<|x|>b", {"<|x|>": 7}))
     [('a', 7), ('b', None)]
@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Literal
+from typing import Literal, NoReturn
 
 from numbatok.text import Text, bytes_of
 
@@ -46,7 +46,7 @@ def refuse(text: Text, names: frozenset[str]) -> None:
     """Raise if the text holds one of ``names``.
 
     Raises:
-        ValueError: names the token and the three ways out.
+        ValueError: see :func:`raise_disallowed_special_token`.
 
     """
     where = searchable(text)
@@ -57,13 +57,22 @@ def refuse(text: Text, names: frozenset[str]) -> None:
     names = names - {""}
     found = _finder(names).search(where) if names else None
     if found:
-        token = found.group() if isinstance(text, str) else found.group().encode("latin-1").decode()
-        raise ValueError(
-            f"Encountered text corresponding to disallowed special token {token!r}.\n"
-            f"To get its id, pass allowed_special={{{token!r}, ...}}.\n"
-            f"To read it as ordinary text, pass disallowed_special=(enc.special_tokens_set - {{{token!r}}}).\n"
-            "To read all special tokens as ordinary text, pass disallowed_special=()."
-        )
+        raise_disallowed_special_token(str(bytes_of(_like(text, found.group())), "utf-8"))
+
+
+def raise_disallowed_special_token(token: str) -> NoReturn:
+    """Raise for a disallowed special token in a text.
+
+    Raises:
+        ValueError: names the token and the three ways out.
+
+    """
+    raise ValueError(
+        f"Encountered text corresponding to disallowed special token {token!r}.\n"
+        f"To get its id, pass allowed_special={{{token!r}, ...}}.\n"
+        f"To read it as ordinary text, pass disallowed_special=(enc.special_tokens_set - {{{token!r}}}).\n"
+        "To read all special tokens as ordinary text, pass disallowed_special=()."
+    )
 
 
 def searchable(text: Text) -> str:
@@ -82,7 +91,7 @@ def split_at_specials(text: Text, specials: Mapping[str, int]) -> Iterator[Part]
     Bytes come out as bytes, whether they are UTF-8 or not.
     """
     where = searchable(text)
-    names = {searchable_name(name, text): token for name, token in specials.items()}
+    names = {searchable_name(name, text): token for name, token in specials.items() if name}
     start = 0
     if names:
         for found in _finder(frozenset(names)).finditer(where):

@@ -38,6 +38,8 @@ TABLES = np.dtype(
         ("digits", "u8"),
         ("final", "u8"),
         ("contractions", "u8"),
+        ("slash", "u8"),
+        ("han", "u8"),
         ("ids", "u8"),  # number of ids that the blob covers, gaps included (a gap has no bytes)
     ]
 )

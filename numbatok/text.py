@@ -95,6 +95,18 @@ def bytes_of(text: Text) -> bytes:
     return bytes_at(address, size)
 
 
+def text_list(texts: Iterable[Text]) -> list[Text]:
+    """Give many texts as a list.
+
+    Raises:
+        TypeError: for one text given in place of many.
+
+    """
+    if isinstance(texts, (str, bytes, bytearray, memoryview)):
+        raise TypeError(f"a batch is wanted and one {type(texts).__name__} was given; pass a list of texts: [text]")
+    return texts if isinstance(texts, list) else list(texts)
+
+
 def join_rows(texts: Iterable[Text]) -> Rows:
     """Put many texts into one buffer.
 
@@ -102,9 +114,7 @@ def join_rows(texts: Iterable[Text]) -> Rows:
         TypeError: for one text given in place of many, and for a row that is not a text; names the row.
 
     """
-    if isinstance(texts, (str, bytes, bytearray, memoryview)):
-        raise TypeError(f"a batch is wanted and one {type(texts).__name__} was given; pass a list of texts: [text]")
-    rows = texts if isinstance(texts, list) else list(texts)
+    rows = text_list(texts)
     if len(rows) == 1 and isinstance(rows[0], (str, bytes, np.ndarray)):  # in place
         span = text_span(rows[0])
         return _rows(span, np.array([span[1]]))
@@ -113,7 +123,8 @@ def join_rows(texts: Iterable[Text]) -> Rows:
     except TypeError:
         joined = "\x80"
     if joined.isascii():
-        return _rows(text_span(joined), np.fromiter(map(str.__len__, rows), np.int64, len(rows)))
+        sizes = np.fromiter(map(str.__len__, rows), np.int64, len(rows))  # type: ignore[arg-type]  # all are str
+        return _rows(text_span(joined), sizes)
     parts = [_row_bytes(index, text) for index, text in enumerate(rows)]
     return _rows(text_span(b"".join(parts)), np.fromiter(map(bytes.__len__, parts), np.int64, len(parts)))
 

@@ -21,7 +21,9 @@ from numbatok._llvm import load8, load32
 VERSION = "16.0.0"
 
 UPPER, LOWER, CASELESS, MARK, NUMBER, SPACE, PUNCTUATION_OR_SYMBOL = 1, 2, 4, 8, 16, 32, 64
-"""Flags of a class byte: Lu Lt, Ll, Lm Lo, M*, N*, White_Space, P* S*; none for all other code points."""
+"""Classes of a class byte, at most one of them: Lu Lt, Ll, Lm Lo, M*, N*, White_Space, P* S*; none for all others."""
+HAN = 128
+"""Flag of a class byte beside the class: the script is Han. Most are letters, but not all (U+3007 is a number)."""
 
 LETTER_FLAGS = np.uint64(UPPER | LOWER | CASELESS)
 NUMBER_FLAG = np.uint64(NUMBER)

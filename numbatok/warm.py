@@ -18,7 +18,7 @@ from numba import types
 from numbatok._jit import JIT_DISABLED, KERNELS, cache_folder
 from numbatok.batch import PARALLEL_BYTES, THREADS, run_lanes
 from numbatok.encoding import Encoding
-from numbatok.registry import get_encoding, list_encoding_names
+from numbatok.registry import EMBEDDED, get_encoding
 from numbatok.split.cuts import find_cut
 from numbatok.text import text_span
 
@@ -53,7 +53,7 @@ def warmup() -> WarmUp:
     start = time.perf_counter()
     loaded, compiled = _cache_counts()
     if not JIT_DISABLED:  # plain Python has nothing to compile, and would take minutes over the long text
-        for name in list_encoding_names():
+        for name in EMBEDDED:  # plug-ins are left alone: they may do anything
             _call_everything(get_encoding(name))
         # With one core, or in a forked child, no call above opens the parallel region; its kernel is made all the same,
         # because the image that is built here may run on a larger machine.

@@ -84,7 +84,7 @@ class WorkerPool:
     """The idle workers of one model. Taking and giving back are atomic list operations: no lock is needed."""
 
     def __init__(self, model: Model) -> None:
-        self._model = model
+        self.model = model
         self._idle: list[Worker] = []
         self._slices = np.empty(0, np.uint32)
 
@@ -93,7 +93,7 @@ class WorkerPool:
         try:
             return self._idle.pop()
         except IndexError:
-            return Worker(self._model)
+            return Worker(self.model)
 
     def give_back(self, worker: Worker) -> None:
         """Keep a worker for the next call, without the memory of a giant piece."""

@@ -25,19 +25,20 @@ PACKAGE = Path(numbatok.__file__).parent
 # Each module may import only modules that stand before it.
 ORDER = [
     "_jit", "_llvm", "swar", "unicode", "table", "cache", "split", "split.cuts", "split.masks", "split.gpt2",
-    "split.cl100k", "split.o200k", "split.scan", "split.dual", "split.patterns",
+    "split.cl100k", "split.o200k", "split.deepseek", "split.scan", "split.dual", "split.patterns",
     "merge", "decoder", "encoder", "bpe", "ragged", "text", "chunks", "worker", "batch", "ids", "invalid", "special",
-    "unstable", "flat", "encoding", "registry", "model", "warm", "__init__", "files", "cli", "__main__",
+    "unstable", "alphabet", "fields", "added", "normalize", "characters", "pieces", "front", "pretokenizer", "huggingface", "export",
+    "vocabulary", "files", "load", "flat", "encoding", "registry", "core", "convert", "model", "warm", "__init__", "cli",
+    "__main__",
 ]
 # Who may spell a name (of a variable, attribute or import) or give an option ("name="), and what nobody may.
 OWNED = {
     "njit": {"_jit"}, "jit": {"_jit"}, "parallel=": {"_jit", "batch"}, "prange": {"batch"},
-    "set_num_threads": {"batch"}, "intrinsic": {"_llvm"},
+    "set_num_threads": {"batch"}, "intrinsic": {"_llvm"}, "regex": {"pieces"}, "unicodedata": {"normalize"},
 }
 BANNED = {
     "fastmath=", "boundscheck=", "inline=", "forceinline=", "cache=", "vectorize", "guvectorize", "stencil",
-    "overload", "set_parallel_chunksize", "jitclass", "objmode", "literal_unroll", "experimental", "cfunc", "regex",
-    "unicodedata",
+    "overload", "set_parallel_chunksize", "jitclass", "objmode", "literal_unroll", "experimental", "cfunc",
 }
 NODES_BANNED_IN_KERNELS = (
     ast.Raise, ast.Assert, ast.Try, ast.With, ast.List, ast.ListComp, ast.Dict, ast.DictComp, ast.Set, ast.SetComp,

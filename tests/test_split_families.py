@@ -8,18 +8,13 @@ from __future__ import annotations
 import itertools
 import random
 
-import numba
-import numpy as np
 import oracle
 import pytest
 import regex
 from cases import JIT_OFF
-from toys import split_model
+from toys import pieces, split_model
 
-from numbatok.bpe import Model, address
 from numbatok.split import patterns
-from numbatok.split.scan import next_end, split_text
-from numbatok.table import tables_at
 
 PATTERNS = {
     "cl100k": patterns.CL100K_PATTERN,
@@ -40,30 +35,6 @@ FRAGMENTS = [
 ]
 TAIL = " and some more words" * 4
 """Long enough that what stands before it is decided by blocks."""
-
-
-@numba.njit(nogil=True)
-def step_ends(tables, at, stop, ends):
-    """Write the piece ends by next_end alone; gives their number."""
-    t, at, stop, count = tables_at(np.uint64(tables)), np.uint64(at), np.uint64(stop), 0
-    while at < stop:
-        end = next_end(t, at, stop)
-        if end == at:
-            break
-        ends[count], at, count = end, end, count + 1
-    return count
-
-
-def pieces(model: Model, data: bytes, *, blocks: bool) -> list[bytes]:
-    """Give the pieces of a text, by blocks and steps or by steps alone."""
-    text, ends = np.frombuffer(data, np.uint8), np.empty(len(data) + 64, np.uint64)
-    at = address(text)
-    if blocks:
-        count = split_text(model.address, at, at + len(data), address(ends), len(data))
-    else:
-        count = step_ends(model.address, at, at + len(data), ends)
-    edges = [0, *(ends[:count] - np.uint64(at)).tolist()]
-    return [data[start:end] for start, end in itertools.pairwise(edges)]
 
 
 def check(name: str, texts: list[str]) -> None:

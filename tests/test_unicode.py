@@ -20,6 +20,7 @@ from cases import JIT_OFF
 
 from numbatok.unicode import (
     CASELESS,
+    HAN,
     LOWER,
     MARK,
     NUMBER,
@@ -43,6 +44,7 @@ PATTERNS = {
     NUMBER: r"\p{N}",
     SPACE: r"\s",
     PUNCTUATION_OR_SYMBOL: r"[\p{P}\p{S}]",
+    HAN: r"\p{Han}",
 }
 SINGLE_BYTES = {bytes([byte]): byte for byte in range(256)}
 TABLE = load_class_table()
@@ -100,8 +102,10 @@ def test_class_of_all_code_points(flag: int) -> None:
 
 
 def test_one_class_each() -> None:
-    """The classes exclude each other, surrogates have none, and there is no flag but the seven."""
-    assert set(np.unique(CLASSES).tolist()) == {0, *PATTERNS}
+    """The classes exclude each other, Han stands beside one of them, and surrogates have none."""
+    assert set(np.unique(CLASSES & ~np.uint8(HAN)).tolist()) == {0, *PATTERNS} - {HAN}
+    beside = {CASELESS, MARK, NUMBER, PUNCTUATION_OR_SYMBOL}
+    assert set(np.unique(CLASSES[CLASSES >= HAN]).tolist()) == {HAN | one for one in beside}
     assert not CLASSES[SURROGATES.start : SURROGATES.stop].any()
 
 

@@ -33,7 +33,7 @@ CODE_POINTS = 0x110000
 BLOCK = 256
 STAGE_1 = CODE_POINTS // BLOCK  # 4352
 
-UPPER, LOWER, CASELESS, MARK, NUMBER, SPACE, PUNCTUATION_OR_SYMBOL = 1, 2, 4, 8, 16, 32, 64
+UPPER, LOWER, CASELESS, MARK, NUMBER, SPACE, PUNCTUATION_OR_SYMBOL, HAN = 1, 2, 4, 8, 16, 32, 64, 128
 
 # Title-case letters go with the upper-case ones, as the patterns that tell case apart write [\p{Lu}\p{Lt}].
 LETTER_CLASS = {"Lu": UPPER, "Lt": UPPER, "Ll": LOWER, "Lm": CASELESS, "Lo": CASELESS}
@@ -44,6 +44,16 @@ MAJOR_CLASS = {"M": MARK, "N": NUMBER, "P": PUNCTUATION_OR_SYMBOL, "S": PUNCTUAT
 WHITE_SPACE = frozenset(
     [*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
 )
+
+# The script Han (Scripts.txt of 16.0.0), first and last code point of each range. Not all of them are letters: there
+# are symbols (radicals), numbers (U+3007), punctuation and marks among them, so the flag stands beside the class.
+HAN_RANGES = (
+    *((0x2E80, 0x2E99), (0x2E9B, 0x2EF3), (0x2F00, 0x2FD5), (0x3005, 0x3005), (0x3007, 0x3007), (0x3021, 0x3029)),
+    *((0x3038, 0x303B), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFA6D), (0xFA70, 0xFAD9), (0x16FE2, 0x16FE3)),
+    *((0x16FF0, 0x16FF1), (0x20000, 0x2A6DF), (0x2A700, 0x2B739), (0x2B740, 0x2B81D), (0x2B820, 0x2CEA1)),
+    *((0x2CEB0, 0x2EBE0), (0x2EBF0, 0x2EE5D), (0x2F800, 0x2FA1D), (0x30000, 0x3134A), (0x31350, 0x323AF)),
+)
+HAN_SCRIPT = frozenset(point for first, last in HAN_RANGES for point in range(first, last + 1))
 
 Category = Callable[[str], str]
 
@@ -66,12 +76,21 @@ def pinned_category() -> Category:
 
 
 def class_of(code_point: int, category: str) -> int:
-    """The class byte of one code point. White space has the flag SPACE alone, whatever its category."""
+    """The class byte of one code point: one class, and HAN beside it. White space is SPACE, whatever its category."""
     if code_point in WHITE_SPACE:
         return SPACE
+    if code_point in HAN_SCRIPT:
+        if category == "Cn":
+            raise SystemExit(f"make_unicode_table: U+{code_point:04X} is listed as Han, but it is not assigned")
+        return HAN | general_class(category)
     if category[0] == "Z":
         # Every separator of 16.0.0 is white space. One that is not would silently become "everything else".
         raise SystemExit(f"make_unicode_table: U+{code_point:04X} is a separator ({category}) but not White_Space")
+    return general_class(category)
+
+
+def general_class(category: str) -> int:
+    """The class flag of a general category; 0 for control, format, private use, surrogate and unassigned ones."""
     return LETTER_CLASS.get(category, MAJOR_CLASS.get(category[0], 0))
 
 

@@ -21,6 +21,8 @@ import sys
 import numbatok
 
 sys.modules["tiktoken"] = numbatok
+for name in ("core", "load", "model", "registry"):
+    sys.modules[f"tiktoken.{name}"] = getattr(numbatok, name)
 """
 
 

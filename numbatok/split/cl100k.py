@@ -111,9 +111,7 @@ def block_starts(table, at, stop, letter_class, digits):
     inner = U0
     if high:
         inner = in_range_mask(at, FIRST_INNER, LAST_INNER)
-        high_letters, high_numbers, high_blanks, covered = smear(
-            table, at, stop, high & ~inner & CLASSIFIED, letter_class
-        )
+        high_letters, high_numbers, high_blanks, covered = smear(table, at, stop, high, inner, letter_class)
         if (high & CLASSIFIED) & ~covered:
             return U0
         letters |= high_letters

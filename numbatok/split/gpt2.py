@@ -1,6 +1,9 @@
 r"""The GPT-2 split (gpt2, r50k, p50k): exact, by two scanners that are held against each other.
 
-The pattern is ``'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+``.
+The pattern is ``'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+``. It has one parameter:
+
+* ``digits``: 1 if each number is a piece of its own (StarCoder), cut out before the pattern splits what is between: a
+  number takes no space, and whitespace before it is as at the end of the text. Any other value is the plain pattern.
 
 Invariant: it looks back nowhere, so every piece start is a fresh start. Both scanners use this: :func:`next_end` takes
 one step from a piece start, and :func:`block_starts` decides many boundaries of a 64-byte block at once (each character
@@ -54,7 +57,7 @@ from numbatok.split.masks import (
     run_end,
     smear,
 )
-from numbatok.unicode import LETTER_FLAGS, class_step
+from numbatok.unicode import LETTER_FLAGS, NUMBER_FLAG, class_step
 
 
 @kernel
@@ -72,20 +75,23 @@ def contraction_width(at, stop):
 
 
 @kernel
-def blank_end(table, at, stop):
-    r"""Give the end of the whitespace piece at ``at``: all but the run's last character, or all at the end of text."""
-    start, last = at, at
+def blank_end(table, at, stop, walls):
+    """Give the end of the whitespace piece at ``at``: all but the run's last character, or all if nothing follows.
+
+    A character with a flag of ``walls`` is not seen: before it, as at the end of the text, nothing follows.
+    """
+    start, last, step = at, at, U0
     while at < stop:
         step = class_step(table, at, stop)
         if step == U0 or kind_of(step & LOW8, LETTER_FLAGS) != BLANK:
             break
         last = at
         at += step >> U8
-    return at if at == stop or last == start else last
+    return at if at == stop or last == start or step & walls else last
 
 
 @kernel
-def next_end(table, at, stop):
+def next_end(table, at, stop, digits):
     """Give the end of the piece that starts at ``at``; ``at`` itself where the bytes are not UTF-8.
 
     Contract: addresses, at < stop, ``stop`` is the end of the text.
@@ -95,22 +101,24 @@ def next_end(table, at, stop):
         width = contraction_width(at, stop)
         if width:
             return at + width
-    body = at
+    body, walls = at, NUMBER_FLAG if digits == U1 else U0
     if first == SPACE and at + U1 < stop:
         step = class_step(table, at + U1, stop)
-        if step and kind_of(step & LOW8, LETTER_FLAGS) != BLANK:
+        if step and kind_of(step & LOW8, LETTER_FLAGS) != BLANK and not step & walls:
             body = at + U1
     step = class_step(table, body, stop)
     if step == U0:
         return at
     kind = kind_of(step & LOW8, LETTER_FLAGS)
     if kind == BLANK:
-        return blank_end(table, at, stop)
+        return blank_end(table, at, stop, walls)
+    if step & walls:
+        return body + (step >> U8)
     return run_end(table, body + (step >> U8), stop, kind, LETTER_FLAGS, ALL)
 
 
 @kernel
-def block_starts(table, at, stop):
+def block_starts(table, at, stop, digits):
     """Give the decided boundaries after ``at`` in its 64-byte block, bit i for ``at + i``; 0 leaves it to a step.
 
     Contract: ``at`` is a piece start and at + BLOCK_REACH <= stop.
@@ -123,9 +131,7 @@ def block_starts(table, at, stop):
     inner = U0
     if high:
         inner = in_range_mask(at, FIRST_INNER, LAST_INNER)
-        high_letters, high_numbers, high_blanks, covered = smear(
-            table, at, stop, high & ~inner & CLASSIFIED, LETTER_FLAGS
-        )
+        high_letters, high_numbers, high_blanks, covered = smear(table, at, stop, high, inner, LETTER_FLAGS)
         if (high & CLASSIFIED) & ~covered:
             return U0
         letters |= high_letters
@@ -134,7 +140,11 @@ def block_starts(table, at, stop):
     others = ~(letters | numbers | blanks)
     runs = (letters & ~(letters << U1)) | (numbers & ~(numbers << U1)) | (others & ~(others << U1))
     runs &= ~(spaces << U1)  # one space before a run belongs to it
-    last = last_blanks(blanks, blanks, inner)
+    unseen = blanks
+    if digits == U1:
+        runs |= numbers & ~inner
+        unseen |= numbers
+    last = last_blanks(blanks, unseen, inner)
     starts = runs | last | (blanks & ~(blanks << U1))
     return contract(at, starts, runs) & DECIDED
 

@@ -1,4 +1,4 @@
-"""What the block scanners share: the reach of a block, class masks past ASCII, floods, blanks, groups of numbers.
+"""What the block scanners share: the reach of a block, class masks past ASCII, CJK, floods, blanks, groups of numbers.
 
 A block is 64 bytes at a piece start, and bit i of every mask speaks of byte i. Characters of several bytes have their
 class on all their bytes, so that neighbours of bytes are neighbours of characters.
@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from numbatok._jit import kernel
-from numbatok._llvm import leading_zeros, load8, load16, load64, trailing_zeros
+from numbatok._llvm import in_range_mask, leading_zeros, load8, load16, load64, trailing_zeros
 from numbatok.swar import letters as letter_flags
 from numbatok.swar import prefix_length
 from numbatok.unicode import NUMBER_FLAG, SPACE_FLAG, class_step
@@ -26,7 +26,11 @@ ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 SPACE, APOSTROPHE, NEWLINE, RETURN, TAB, SLASH = (np.uint64(ord(mark)) for mark in " '\n\r\t/")
 LOWER_A, LOWER_Z, UPPER_A, UPPER_Z, DIGIT_0, DIGIT_9 = (np.uint64(ord(letter)) for letter in "azAZ09")
+FIRST_VISIBLE, LAST_VISIBLE = (np.uint64(ord(mark)) for mark in "!~")
 FIRST_INNER, LAST_INNER, LAST_BYTE = np.uint64(0x80), np.uint64(0xBF), np.uint64(0xFF)
+LEAD_E3, LEAD_E4, LEAD_E5, LEAD_E8, LEAD_E9 = (np.uint64(lead) for lead in (0xE3, 0xE4, 0xE5, 0xE8, 0xE9))
+INNER_81, INNER_82, INNER_83, INNER_97 = (np.uint64(inner) for inner in (0x81, 0x82, 0x83, 0x97))
+INNER_A0, INNER_B8, INNER_BB, INNER_BD = (np.uint64(inner) for inner in (0xA0, 0xB8, 0xBB, 0xBD))
 LETTER_S, LETTER_T, LETTER_M, LETTER_D = (np.uint64(ord(letter)) for letter in "stmd")
 PAIR_LL, PAIR_VE, PAIR_RE = (np.uint64(int.from_bytes(pair, "little")) for pair in (b"ll", b"ve", b"re"))
 LONG_S = np.uint64(int.from_bytes("ſ".encode(), "little"))
@@ -80,6 +84,46 @@ def is_newline(at, stop):
 
 
 @kernel
+def plain_han(at, inner):
+    """Mark all bytes of the characters U+4E00 to U+9F7F: Han letters all, and most of Chinese, without a loop.
+
+    They begin with E4 B8 to E9 BD. ``inner`` marks the bytes of characters but the first.
+    """
+    leads = in_range_mask(at, LEAD_E5, LEAD_E8)
+    leads |= in_range_mask(at, LEAD_E4, LEAD_E4) & (in_range_mask(at, INNER_B8, LAST_INNER) >> U1)
+    leads |= in_range_mask(at, LEAD_E9, LEAD_E9) & (in_range_mask(at, FIRST_INNER, INNER_BD) >> U1)
+    leads &= (inner >> U1) & (inner >> U2) & CLASSIFIED
+    return leads | (leads << U1) | (leads << U2)
+
+
+@kernel
+def plain_kana(at, inner):
+    """Mark all bytes of the characters U+3041 to U+3096, U+30A1 to U+30FA and U+30FC to U+30FF: most kana, letters all.
+
+    They are E3 81 without 80, E3 82 without 97 to A0 and E3 83 without BB. ``inner`` is as in :func:`plain_han`.
+    """
+    leads = in_range_mask(at, LEAD_E3, LEAD_E3) & (inner >> U1) & (inner >> U2) & CLASSIFIED
+    if leads:
+        seconds = in_range_mask(at, INNER_81, INNER_81) & ~(in_range_mask(at, FIRST_INNER, FIRST_INNER) >> U1)
+        seconds |= in_range_mask(at, INNER_82, INNER_82) & ~(in_range_mask(at, INNER_97, INNER_A0) >> U1)
+        seconds |= in_range_mask(at, INNER_83, INNER_83) & ~(in_range_mask(at, INNER_BB, INNER_BB) >> U1)
+        leads &= seconds >> U1
+    return leads | (leads << U1) | (leads << U2)
+
+
+@kernel
+def plain_cjk(at, inner):
+    """Mark all bytes of what :func:`plain_han` and :func:`plain_kana` mark: letters all, none with a case."""
+    return plain_han(at, inner) | plain_kana(at, inner)
+
+
+@kernel
+def plain_run(at):
+    """Give the bytes of the plain CJK characters in a row at ``at``, at most 63. Contract: at + BLOCK_REACH <= stop."""
+    return trailing_zeros(~plain_cjk(at, in_range_mask(at, FIRST_INNER, LAST_INNER)))
+
+
+@kernel
 def run_end(table, at, stop, kind, letters, most):
     """Give the end of the run of at most ``most`` characters of ``kind`` that starts at ``at``."""
     while at < stop and most:
@@ -88,6 +132,11 @@ def run_end(table, at, stop, kind, letters, most):
             at += skipped
             if skipped == U8:
                 continue
+            if at + BLOCK_REACH <= stop and load8(at) >= LEAD_E3:
+                skipped = plain_run(at)
+                at += skipped
+                if skipped:
+                    continue
         step = class_step(table, at, stop)
         if step == U0 or kind_of(step & LOW8, letters) != kind:
             break
@@ -118,12 +167,14 @@ def blank_end_by_newline(table, at, stop, final):
 
 
 @kernel
-def smear(table, at, stop, leads, letters):
-    """Classify the characters past ASCII whose first bytes ``leads`` marks, each smeared over all its bytes.
+def smear(table, at, stop, high, inner, letters):
+    """Classify the characters past ASCII: ``high`` marks their bytes, ``inner`` those of them that are not the first.
 
-    Gives masks (letters, numbers, blanks, covered); covered is 0 where the bytes are not UTF-8.
+    Gives masks (letters, numbers, blanks, covered), each character smeared over all its bytes; covered does not cover
+    ``high`` where the bytes are not UTF-8.
     """
-    letter_mask, numbers, blanks, covered = U0, U0, U0, U0
+    numbers, blanks, plain = U0, U0, plain_cjk(at, inner)
+    letter_mask, covered, leads = plain, plain, high & ~inner & ~plain & CLASSIFIED
     while leads:
         bit = trailing_zeros(leads)
         leads &= leads - U1
