@@ -1,4 +1,4 @@
-"""The command line: encode, decode, count, warmup, info.
+"""The command line: encode, decode, count, bench, warmup, info.
 
 Invariant: data goes to stdout and all else to stderr. Text is read as bytes, never decoded, and cut at safe cuts only
 (see split/cuts.py), so the ids are those of one call over the whole. Exit status: 0 done, 1 refused with one line that
@@ -297,6 +297,30 @@ def write_row(out: BinaryIO, width: int, numbers: tuple[int, int], name: str) ->
     """Write one row of ``count`` at once, so that whoever reads has it while the next file is counted."""
     out.write(b"%*d %*d %s\n" % (width, numbers[0], width, numbers[1], os.fsencode(name)))
     out.flush()
+
+
+@main.command()
+@click.argument("file")
+@encoding_option
+@click.option("--rounds", type=click.IntRange(min=1), default=7, show_default=True, help="How often to time each.")
+@threads_option
+def bench(file: str, encoding: str, rounds: int, threads: int | None) -> None:
+    """Measure the speed on a text, beside tiktoken, gigatoken and fastokens where they are installed.
+
+    Ids are compared first. The contestants take turns; the figures are medians with the least and the greatest.
+    """
+    from numbatok.files import read_bytes, shown
+    from numbatok.measure import measure, table
+    from numbatok.registry import get_encoding
+
+    data = read_bytes(file).tobytes()
+    if not data:
+        raise Failure(f"{shown(file)} is empty; give a text of some kilobytes or more")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise Failure(f"{shown(file)} is not UTF-8 at byte {error.start}; other tokenizers take text only") from None
+    click.echo(table(measure(get_encoding(encoding), text, rounds=rounds, threads=threads)))
 
 
 @main.command()

@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from numbatok._jit import kernel
-from numbatok._llvm import copy16, load8, load32, store8
+from numbatok._llvm import copy16, load8, load32, load64, store8, store64
 from numbatok.table import tables_at
 
-U0, U1, U4, U16 = (np.uint64(value) for value in (0, 1, 4, 16))
+U0, U1, U4, U8, U16 = (np.uint64(value) for value in (0, 1, 4, 8, 16))
 
 
 @kernel
@@ -42,6 +42,26 @@ def decoded_size(tables, ids, count, skip):
             return np.int64(-1) - np.int64(index)
         total += size
     return np.int64(total)
+
+
+@kernel
+def decoded_offsets(tables, ids, offsets, rows, skip, places):
+    """Write where the bytes of each row start and end, int64[rows + 1]; gives the index of an unknown id, or -1.
+
+    Contract: all arguments int64; ``ids`` is the address of uint32, ``offsets`` of int64[rows + 1]; with ``skip`` not 0
+    unknown ids count as no bytes.
+    """
+    t = tables_at(np.uint64(tables))
+    at, offsets, places, total = np.uint64(ids), np.uint64(offsets), np.uint64(places), U0
+    store64(places, total)
+    for row in range(np.uint64(rows)):
+        for index in range(load64(offsets + row * U8), load64(offsets + row * U8 + U8)):
+            size = token_span(t, load32(at + index * U4))[1]
+            if size == U0 and skip == 0:
+                return np.int64(index)
+            total += size
+        store64(places + row * U8 + U8, total)
+    return np.int64(-1)
 
 
 @kernel

@@ -37,7 +37,7 @@ from numbatok.cache import (
     store_short,
 )
 from numbatok.merge import LONG_SCRATCH, SHORT_LIMIT, merge_long, merge_short
-from numbatok.split.scan import fill_ends
+from numbatok.split.scan import fill_row
 from numbatok.table import NO_ID, hash_bytes, piece_id, tables_at
 
 WORKER = np.dtype(
@@ -46,6 +46,7 @@ WORKER = np.dtype(
         ("piece", "u8"),  # uint8[PIECE_BYTES]: a copy of the piece at hand
         ("ends", "u8"),  # uint64[BATCH + 64]: piece ends
         ("keys", "u8"),  # uint64[(BATCH + 64) * 3]: low word, high word, slot of each piece
+        ("marks", "u8"),  # uint64[BATCH * 2]: row, and pieces up to its end, of each row in a batch
         ("short_slots", "u8"),
         ("long_slots", "u8"),
         ("scratch", "u8"),  # for merging
@@ -149,54 +150,57 @@ def encode_miss(w, t, at, width, slot, low, high, out):
 
 
 @kernel
-def emit(w, t, at, pieces, out, keep, count):
-    """Write the ids of prepared pieces behind ``count`` ids; gives the new count and the piece it stopped at.
+def emit(w, t, begin, first, last, out, keep):
+    """Write the ids of the prepared pieces ``first .. last - 1``; gives their number and the piece it stopped at.
 
-    ``keep`` is all ones to write the ids one after the other, 0 to write over the same place again (to count only).
+    ``begin`` is where piece 0 starts. ``keep`` is all ones to write the ids one after the other, 0 to write over the
+    same place again (to count only).
     """
-    keys, ends = w.keys, w.ends
-    for index in range(pieces):
+    keys, ends, count = w.keys, w.ends, U0
+    for index in range(first, last):
         entry = keys + index * KEY_STRIDE
         low, high, slot = load64(entry), load64(entry + U8), load64(entry + U16)
         cursor = out + (count & keep) * U4
         if slot and short_hit(slot, low, high):
             count += copy_short(slot, cursor)
             continue
-        start = load64(ends + (index - U1) * U8) if index else at
+        start = load64(ends + (index - U1) * U8) if index else begin
         width = load64(ends + index * U8) - start
         if slot:
             made = encode_miss(w, t, start, width, slot, low, high, cursor)
         else:
             made = encode_by_long_table(w, t, start, width, cursor)
             if made == TOO_LONG:
+                w.status, w.resume, w.needed = STATUS_NEEDS_SCRATCH, start, width
                 return count, index
         count += made
-    return count, pieces
+    return count, last
 
 
 @kernel
-def encode_range(w, t, at, stop, out, keep):
-    """Encode one text ``at .. stop`` (addresses); gives the number of ids. What stopped it is in the worker record.
+def split_rows(w, t, base, offsets, row, last, at):
+    """Split rows from address ``at`` of ``row`` on until a batch is full; gives the numbers of pieces and of rows.
 
-    Contract: ``out`` takes ``stop - at + SLACK`` ids, or with ``keep`` 0 as many as the scratch memory can merge.
+    Row after row is marked by its number and by the number of pieces up to its end, or up to where the batch ends.
+    What follows UTF-8 text no more ends the batch, and is the status of the worker.
     """
-    count, status = U0, STATUS_DONE
-    while at < stop:
-        pieces = fill_ends(t, at, stop, w.ends, ROOM)
-        if pieces == U0:
-            status = STATUS_NOT_UTF8
+    marks, ends, limit = w.marks, w.ends, base + load64(offsets + last * U8)
+    pieces, rows = U0, U0
+    while row < last and pieces < ROOM and rows < ROOM:
+        stop = base + load64(offsets + row * U8 + U8)
+        made = fill_row(t, at, stop, limit, ends + pieces * U8, ROOM - pieces)
+        if made == U0 and at < stop:
+            w.status, w.resume = STATUS_NOT_UTF8, at
             break
-        prepare(w, at, stop, pieces)
-        count, done = emit(w, t, at, pieces, out, keep, count)
-        start = load64(w.ends + (done - U1) * U8) if done else at
-        if done < pieces:
-            w.needed = load64(w.ends + done * U8) - start
-            status = STATUS_NEEDS_SCRATCH
-        at = start
-        if status:
-            break
-    w.status, w.resume = status, at
-    return count
+        pieces += made
+        store64(marks + rows * U16, row)
+        store64(marks + rows * U16 + U8, pieces)
+        rows += U1
+        if made:
+            at = load64(ends + (pieces - U1) * U8)
+        if at == stop:
+            row += U1
+    return pieces, rows
 
 
 @kernel
@@ -208,27 +212,32 @@ def encode_rows(worker, base, offsets, first, last, resume, counts, out):
     one id a byte and SLACK, or is 0 to count only. Gives the number of ids, or -1 - number when it stopped early: then
     status, row and address are in the record.
     """
-    worker, base, offsets = np.uint64(worker), np.uint64(base), np.uint64(offsets)
-    counts, cursor, at = np.uint64(counts), np.uint64(out), np.uint64(resume)
-    w = worker_at(worker)
+    w = worker_at(np.uint64(worker))
     t = tables_at(w.tables)
-    keep = ALL
+    base, offsets, counts = np.uint64(base), np.uint64(offsets), np.uint64(counts)
+    cursor, keep, total = np.uint64(out), ALL, U0
     if cursor == U0:
         cursor, keep = w.sink, U0
-    total = U0
     row, end = np.uint64(first), np.uint64(last)
+    at = np.uint64(resume) if resume else base + load64(offsets + row * U8)
     w.status = STATUS_DONE
-    while row < end:
-        if at == U0:
-            at = base + load64(offsets + row * U8)
-        stop = base + load64(offsets + row * U8 + U8)
-        made = encode_range(w, t, at, stop, cursor + (total & keep) * U4, keep)
-        total += made
-        store64(counts + row * U8, load64(counts + row * U8) + made)
-        if w.status:
+    while row < end and w.status == STATUS_DONE:
+        pieces, rows = split_rows(w, t, base, offsets, row, end, at)
+        prepare(w, at, base + load64(offsets + end * U8), pieces)
+        piece = U0
+        for mark in range(rows):
+            row, stop = load64(w.marks + mark * U16), load64(w.marks + mark * U16 + U8)
+            made, piece = emit(w, t, at, piece, stop, cursor + (total & keep) * U4, keep)
+            total += made
+            store64(counts + row * U8, load64(counts + row * U8) + made)
+            if piece < stop:
+                break
+        if piece < pieces:
             break
-        at = U0
-        row += U1
+        if pieces:
+            at = load64(w.ends + (pieces - U1) * U8)
+        if rows and at == base + load64(offsets + row * U8 + U8):
+            row += U1
     w.row = row
     return np.int64(-1) - np.int64(total) if w.status else np.int64(total)
 

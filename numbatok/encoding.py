@@ -20,9 +20,9 @@ from typing import Any, Literal
 
 from numbatok.added import AddedTokens
 from numbatok.bpe import Model
+from numbatok.columns import ColumnEncoding
 from numbatok.export import to_tiktoken, to_tokenizer
 from numbatok.files import new_file
-from numbatok.flat import FlatEncoding
 from numbatok.front import Front
 from numbatok.huggingface import Tokenizer, read_tokenizer, source_text
 from numbatok.invalid import merge_whole
@@ -37,7 +37,7 @@ from numbatok.worker import WorkerPool
 NOTHING: frozenset[str] = frozenset()
 
 
-class Encoding(FlatEncoding):
+class Encoding(ColumnEncoding):
     """A vocabulary with its split: text to ids and back. Get one by name from :func:`numbatok.get_encoding`.
 
     Safe to use from several threads at once. One that was got by name is pickled by its name, so that a worker process

@@ -11,10 +11,13 @@ Invariant: ``offsets[0]`` is 0, offsets never fall, and the last one is the numb
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Ids = npt.NDArray[np.uint32]
 Offsets = npt.NDArray[np.int64]
@@ -60,6 +63,33 @@ class Ragged(NamedTuple):
         index %= rows
         return self.tokens[self.offsets[index] : self.offsets[index + 1]]
 
-    def rows(self) -> Iterator[Ids]:
-        """Give the rows one after the other, as views."""
-        return (self.row(index) for index in range(len(self.offsets) - 1))
+    def rows(self, start: int = 0, stop: int | None = None) -> Iterator[Ids]:
+        """Give the rows from ``start`` to ``stop`` one after the other, as views; indices as in a slice."""
+        return (self.row(index) for index in range(*slice(start, stop).indices(self.num_rows)))
+
+    @property
+    def num_rows(self) -> int:
+        """Give the number of rows."""
+        return len(self.offsets) - 1
+
+    def to_pylist(self) -> list[list[int]]:
+        """Give the rows as lists of Python's integers."""
+        return [row.tolist() for row in self.rows()]
+
+    def to_arrow(self) -> pa.Array:
+        """Give the rows as an Arrow array of type list<uint32>, in place; a large list above 2**31 - 1 ids.
+
+        >>> Ragged(np.array([7, 8, 9], np.uint32), np.array([0, 2, 3])).to_arrow().to_pylist()
+        [[7, 8], [9]]
+        """
+        from numbatok.lists import list_array
+
+        return list_array(self.tokens, self.offsets)
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self.to_arrow().__arrow_c_array__(requested_schema)  # type: ignore[no-any-return]
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        from numbatok.lists import chunked
+
+        return chunked(self.to_arrow()).__arrow_c_stream__(requested_schema)

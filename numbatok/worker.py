@@ -46,11 +46,13 @@ class Worker:
         self._piece = np.empty(PIECE_BYTES, np.uint8)
         self._ends = np.empty(BATCH + 64, np.uint64)
         self._keys = np.empty(3 * (BATCH + 64), np.uint64)
+        self._marks = np.empty(2 * BATCH, np.uint64)
         self._short = np.zeros(SHORT_SLOT << SHORT_BITS, np.uint8)
         self._long = np.zeros(LONG_SLOT << LONG_BITS, np.uint8)
         self.record["tables"] = model.address
         self.record["piece"] = address(self._piece)
         self.record["ends"], self.record["keys"] = address(self._ends), address(self._keys)
+        self.record["marks"] = address(self._marks)
         self.record["short_slots"], self.record["long_slots"] = address(self._short), address(self._long)
         self._set_scratch(SCRATCH_BYTES)
         seed_cache(self.address)

@@ -21,13 +21,16 @@ from typing import Any
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # else it warns when a later test forks
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 import numbatok
 from numbatok.split import patterns
 
 DATA = Path(__file__).parent / "data"
 ALPHABET = sorted(pre_tokenizers.ByteLevel.alphabet())
+
+FORMS = ("NFC", "NFD", "NFKC", "NFKD")
+SPECIAL = {"special": True, "normalized": False}
 
 # fmt: off
 # Each is a way in which a pattern, a normalizer or a token can look at a text; glued at random.
@@ -108,9 +111,9 @@ def document(tokenizer: Tokenizer | None = None) -> dict[str, Any]:
     return fields
 
 
-def split_sequence(*stages: str) -> pre_tokenizers.PreTokenizer:
+def split_sequence(*stages: str, behavior: str = "isolated") -> pre_tokenizers.PreTokenizer:
     """Give a Split for each pattern, then ByteLevel: the form of all files with a pattern of their own."""
-    splits = [pre_tokenizers.Split(Regex(stage), "isolated") for stage in stages]
+    splits = [pre_tokenizers.Split(Regex(stage), behavior) for stage in stages]
     return pre_tokenizers.Sequence([*splits, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
@@ -176,6 +179,95 @@ SLOW_PRE_TOKENIZERS: dict[str, Callable[[], Any]] = {
     },
 }
 """Those that take ``slow_split=True``."""
+
+
+START, END = ("<s>", 600), ("</s>", 601)
+POST_PROCESSORS: dict[str, Callable[[], Any]] = {
+    "byte-level": processors.ByteLevel,
+    "bert": lambda: processors.BertProcessing(END, START),
+    "roberta": lambda: processors.RobertaProcessing(END, START),
+    "template": lambda: processors.TemplateProcessing("<s> $A </s>", special_tokens=[START, END]),
+    "template, other id": lambda: processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 7)]),
+    "template, text alone": lambda: processors.TemplateProcessing("$A", special_tokens=[]),
+    "template, type ids": lambda: processors.TemplateProcessing("</s> <s> $A:1 </s>:2", special_tokens=[START, END]),
+    "template, many ids": lambda: processors.TemplateProcessing(
+        "X $0", special_tokens=[{"id": "X", "ids": [600, 5, 601], "tokens": ["a", "b", "c"]}]
+    ),
+    "sequence": lambda: processors.Sequence(
+        [processors.ByteLevel(), processors.TemplateProcessing("<s> $A", special_tokens=[START])]
+    ),
+    "sequence of two": lambda: processors.Sequence(
+        [
+            processors.RobertaProcessing(END, START),
+            processors.TemplateProcessing("</s> $A <s>", special_tokens=[START, END]),
+        ]
+    ),
+}
+
+
+NORMALIZERS: dict[str, Callable[[], Any]] = {
+    **{form: getattr(normalizers, form) for form in FORMS},
+    "sequence": lambda: normalizers.Sequence([normalizers.NFKC(), normalizers.NFD()]),
+    "empty sequence": lambda: normalizers.Sequence([]),
+    "replace": lambda: normalizers.Replace("the", "\u00e9!"),
+    "strip": normalizers.Strip,
+    "strip left": lambda: normalizers.Strip(right=False),
+    "prepend": lambda: normalizers.Prepend(" x"),
+}
+
+
+def tiny(merges: list[Any], tokens: list[str], ids: dict[str, int] | None = None, **model: Any) -> Tokenizer:
+    """Give a tokenizer of the byte alphabet, some tokens and some merges, with the split of Qwen 2."""
+    vocabulary = {token: number for number, token in enumerate([*ALPHABET, *tokens])} | (ids or {})
+    fields = document(build(split_sequence(patterns.QWEN2_PATTERN)))
+    fields["model"] |= {"vocab": vocabulary, "merges": merges, **model}
+    return Tokenizer.from_str(json.dumps(fields))
+
+
+MODELS: dict[str, Callable[[], Tokenizer]] = {
+    "merges as pairs": lambda: tiny([["a", "b"], ["ab", "c"]], ["ab", "abc"]),
+    "merges as texts": lambda: tiny(["a b", "ab c"], ["ab", "abc"]),
+    "two ways to a token": lambda: tiny(["b c", "a b", "ab c", "a bc"], ["ab", "bc", "abc"]),
+    "two ways, later one first": lambda: tiny(["a bc", "ab c", "a b", "b c"], ["ab", "bc", "abc"]),
+    "a merge twice": lambda: tiny(["a b", "b c", "a b"], ["ab", "bc"]),
+    "a version line": lambda: tiny(["#version: 0.2", "a b"], ["ab"]),
+    "ranks against ids": lambda: tiny(["b c", "a b"], ["ab", "bc"]),
+    "no merges": lambda: tiny([], []),
+    "a token that nothing makes": lambda: tiny(["a b"], ["ab", "abc", "cab"]),
+    "that token, merges ignored": lambda: tiny(["a b"], ["ab", "abc", "cab"], ignore_merges=True),
+    "holes in ids": lambda: tiny(["a b", "ab c"], [], {"ab": 1000, "abc": 5000}),
+    "ids backwards": lambda: tiny(["a b"], [], {"ab": 256, **dict(zip(ALPHABET, range(255, -1, -1), strict=True))}),
+    "doubled letters": lambda: tiny(["a a", "aa aa", "aa a"], ["aa", "aaaa", "aaa"]),
+    "a foreign token": lambda: tiny(["a b"], ["ab", "a b", "\u4e2d"]),
+    "empty prefix and suffix": lambda: tiny(["a b"], ["ab"], continuing_subword_prefix="", end_of_word_suffix=""),
+    "no dropout": lambda: tiny(["a b"], ["ab"], dropout=0.0),
+    "unknown token that is never met": lambda: tiny(["a b"], ["ab", "<unk>"], unk_token="<unk>", fuse_unk=True),
+}
+
+
+def random_tokenizer(rng: random.Random) -> Tokenizer:
+    """Give a tokenizer with a few of CONTENTS as added tokens, with random flags, normalizer and pre-tokenizer."""
+    form = rng.choice([*FORMS, None, None])
+    normalizer = getattr(normalizers, form)() if form else None
+    added, seen = [], set()
+    for content in rng.sample(CONTENTS, rng.randint(2, 8)):
+        flags = {name: rng.random() < 0.3 for name in ("lstrip", "rstrip", "single_word", "special")}
+        flags["lstrip"] &= not content.isspace()  # within the blanks of a token before it, tokenizers panics
+        token = AddedToken(content, normalized=rng.random() < 0.5, **flags)
+        shape = normalizer.normalize_str(content) if normalizer and token.normalized else content
+        if (shape, token.normalized) not in seen:
+            added.append(token)
+        seen.add((shape, token.normalized))
+    pre_tokenizer = PRE_TOKENIZERS[rng.choice(sorted(PRE_TOKENIZERS))]()
+    return build(pre_tokenizer, normalizer=normalizer, added=added, ignore_merges=rng.random() < 0.5)
+
+
+def with_everything() -> Tokenizer:
+    """Give a tokenizer that uses all steps."""
+    added = [AddedToken("<s>", lstrip=True, **SPECIAL), AddedToken("e\u0301x")]
+    tokenizer = build(PRE_TOKENIZERS["byte-level-prefix"](), normalizer=normalizers.NFC(), added=added)
+    tokenizer.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[START])
+    return tokenizer
 
 
 # ---- comparison ------------------------------------------------------------------------------------------------------

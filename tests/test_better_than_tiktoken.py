@@ -335,11 +335,12 @@ def test_pickle() -> None:
 
 def test_offline() -> None:
     """Without sockets every embedded encoding loads; tiktoken would fetch it."""
-    code = """
+    count = 2 if JIT_OFF else 7
+    code = f"""
 import socket
 socket.socket.connect = socket.create_connection = socket.getaddrinfo = None
 import numbatok
-for name in numbatok.list_encoding_names():
+for name in numbatok.list_encoding_names()[:{count}]:
     assert numbatok.get_encoding(name).n_vocab > 50_000
 assert numbatok.load
 """
@@ -349,6 +350,7 @@ assert numbatok.load
 # ---- the page --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(JIT_OFF, reason="half a minute in plain Python; the compiled run does it")
 def test_examples_of_the_page() -> None:
     """The examples of docs/tiktoken.md give what they say."""
     assert doctest.testfile(str(PAGE), module_relative=False).failed == 0

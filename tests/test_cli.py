@@ -19,7 +19,7 @@ from cases import JIT_OFF
 from click.testing import CliRunner, Result
 
 import numbatok
-from numbatok import cli, files
+from numbatok import cli, files, measure
 from numbatok.cli import main
 
 pytestmark = pytest.mark.skipif(JIT_OFF, reason="the command line starts processes and reads long files")
@@ -383,6 +383,44 @@ def test_out_of_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(files, "read_bytes", fail)
     assert refused(run("encode", SHAKESPEARE)) == "numbatok: out of memory\n"
+
+
+# ---- bench -----------------------------------------------------------------------------------------------------------
+
+
+def wrong_peer(enc: numbatok.Encoding, text: str, ids: list[int]) -> measure.Operations:
+    """Make a peer whose list is right and whose array lacks the last id."""
+    return {"list": lambda: ids, "array": lambda: np.array(ids[:-1])}
+
+
+def no_peer(enc: numbatok.Encoding, text: str, ids: list[int]) -> measure.Operations:
+    """Fail to make a peer."""
+    raise ValueError(f"no {enc.name}")
+
+
+def test_bench_times_what_is_right(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Lines with figures for the package and tiktoken; a reason for a peer that differs, fails, or is not there."""
+    peers = {"tiktoken": measure.PEERS["tiktoken"], "numpy": wrong_peer, "click": no_peer, "no-such-one": wrong_peer}
+    monkeypatch.setattr(measure, "PEERS", peers)
+    path = tmp_path / "text"
+    path.write_text("naïve words and 日本語 <|endoftext|>\n" * 30)
+    lines = run("bench", path, "--encoding", "cl100k_base", "--rounds", "2", "--threads", "2").stdout.splitlines()
+    assert lines[0].split() == ["MB/s", "array", "list", "decode"]
+    rows = {line[:21].rstrip(): line[21:] for line in lines[1:]}
+    assert [rows[name].count("(") for name in ("numbatok", "numbatok, 2 threads", "tiktoken")] == [3, 1, 3]
+    assert rows["numpy"].strip() == measure.OTHER
+    assert rows["click"].strip() == "does not load this encoding: no cl100k_base"
+    assert rows["no-such-one"].strip() == "not installed"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(b"", "is empty; give a text"), (b"caf\xe9 au lait", "is not UTF-8 at byte 3;")]
+)
+def test_bench_refuses_what_is_no_text(tmp_path: Path, content: bytes, reason: str) -> None:
+    """An empty file and bytes that other tokenizers do not take are refused."""
+    path = tmp_path / "text"
+    path.write_bytes(content)
+    assert reason in refused(run("bench", path))
 
 
 # ---- info and warm-up ------------------------------------------------------------------------------------------------

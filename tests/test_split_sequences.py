@@ -8,6 +8,7 @@ between its matches is a piece, too.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import random
@@ -302,6 +303,26 @@ def test_two_cursors(name: str) -> None:
         count = split_dual(model_of(name).address, at, at + len(data), address(ends))
         found = (ends[:count] - np.uint64(at)).astype(np.int64)
         np.testing.assert_array_equal(found, piece_ends(model_of(name), [data], blocks=True))
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_bytes_that_are_not_utf8(name: str) -> None:
+    """With a byte changed or lost, both scanners stop at the same place, and have split only what is UTF-8."""
+    rng, broken = random.Random(f"bytes {name}"), 0
+    for text in random_texts(f"bytes {name}", 10 if JIT_OFF else 2_000, 60):
+        data = bytearray((text + TAIL).encode())
+        place = rng.randrange(len(text.encode()))
+        data[place : place + 1] = rng.choice([b"", b"\x80", b"\xbf", b"\xe3", b"\xe4\xb8", b"\xe5", b"\xff"])
+        ends = [piece_ends(model_of(name), [bytes(data)], blocks=blocks) for blocks in (True, False)]
+        np.testing.assert_array_equal(*ends)
+        done = int(ends[0][-1]) if len(ends[0]) else 0
+        data[:done].decode()
+        broken += done < len(data)
+        with contextlib.ExitStack() as stack:
+            if done < len(data):
+                stack.enter_context(pytest.raises(UnicodeDecodeError))
+            data.decode()
+    assert broken > 3
 
 
 # ---- the patterns ----------------------------------------------------------------------------------------------------

@@ -238,7 +238,7 @@ def block_starts(table, at, stop):
     if not told:
         return U0
     gaps = ~(words | numbers | blanks | puncts)
-    walls = (cjk ^ (cjk << U1)) | (numbers << U1 & ~numbers)
+    walls = cjk ^ (cjk << U1)  # those next to numbers need no mask: a piece starts there by its class
     tail = flood(newlines, newlines & ((puncts & ~cjk) << U1))  # newlines behind punctuation belong to it
     free = blanks & ~tail
     plain = free & ~newlines

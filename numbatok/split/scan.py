@@ -13,14 +13,16 @@ from __future__ import annotations
 import numpy as np
 
 from numbatok._jit import kernel
-from numbatok._llvm import leading_zeros, store64, trailing_zeros
+from numbatok._llvm import leading_zeros, load8, store64, trailing_zeros
 from numbatok.split import cl100k, deepseek, gpt2, o200k
-from numbatok.split.masks import BLOCK_REACH, LAST_BIT, U0, U1, U8
+from numbatok.split.masks import ALL, BLOCK_REACH, FIRST_INNER, LAST_BIT, RETURN, SPACE, TAB, U0, U1, U8
 from numbatok.table import tables_at
 
 GPT2, CL100K, O200K, DEEPSEEK, ONE_PIECE = 0, 1, 2, 3, 4
 """Numbers of the families in the tables of a model. ONE_PIECE does not split: what it is given is a piece already."""
 FAMILY_GPT2, FAMILY_O200K, FAMILY_DEEPSEEK = np.uint64(GPT2), np.uint64(O200K), np.uint64(DEEPSEEK)
+LEAST_SHORT = np.uint64(12)
+"""Bytes of text that are worth a block which reads past its end."""
 
 
 @kernel
@@ -55,17 +57,39 @@ def block_starts(t, at, stop):
 
 
 @kernel
-def fill_ends(t, at, stop, ends, room):
+def sure_bits(at, stop):
+    """Give the bits of the boundaries of a block at ``at`` that hold whatever comes behind ``stop``.
+
+    Only the pieces of whitespace at the end of a text depend on its being the end, and what starts before them is sure;
+    a contraction that the end cuts starts where it would without the end. Bytes past ASCII are taken for whitespace
+    here, which leaves more to steps than need be.
+    """
+    end = stop
+    while end > at:
+        byte = load8(end - U1)
+        if byte < FIRST_INNER and byte != SPACE and (byte < TAB or byte > RETURN):
+            break
+        end -= U1
+    bit = end - at
+    if bit > LAST_BIT:
+        return ALL
+    return (U1 << bit) - U1 if end == stop else ((U1 << bit) - U1) | (U1 << bit)
+
+
+@kernel
+def fill_row(t, at, stop, limit, ends, room):
     """Write the ends (addresses) of the pieces from ``at`` on to ``ends``, until the text or the room ends.
 
-    Contract: ``at`` is a piece start, ``stop`` the end of the text, ``ends`` takes ``room + 64`` words. Gives the
-    number of pieces; 0 where the bytes at ``at`` are not UTF-8.
+    Contract: ``at`` is a piece start, ``stop`` the end of the text, ``limit`` >= ``stop`` the end of what may be read,
+    ``ends`` takes ``room + 64`` words. Gives the number of pieces; 0 where the bytes at ``at`` are not UTF-8.
     """
     count = U0
     while at < stop and count < room:
         starts = U0
         if at + BLOCK_REACH <= stop:
             starts = block_starts(t, at, stop)
+        elif at + BLOCK_REACH <= limit and at + LEAST_SHORT <= stop:
+            starts = block_starts(t, at, limit) & sure_bits(at, stop)
         if starts:
             block = at
             at += LAST_BIT - leading_zeros(starts)
@@ -81,6 +105,12 @@ def fill_ends(t, at, stop, ends, room):
             count += U1
             at = end
     return count
+
+
+@kernel
+def fill_ends(t, at, stop, ends, room):
+    """Write the ends of the pieces of one text, as :func:`fill_row` does; nothing past the text is read."""
+    return fill_row(t, at, stop, stop, ends, room)
 
 
 @kernel
