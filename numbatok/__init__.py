@@ -21,7 +21,6 @@ from numbatok.registry import get_encoding, list_encoding_names
 from numbatok.warm import warmup
 
 if TYPE_CHECKING:
-    from numbatok import convert as convert
     from numbatok import core as core
     from numbatok import load as load
 else:
@@ -34,7 +33,7 @@ else:
 
 
 __version__ = "0.1.0"
-_MODULES = ("convert", "core", "load")
+_MODULES = ("core", "load")
 
 __all__ = [
     "Encoding",

@@ -1,7 +1,8 @@
-"""Arrow's columns of text as rows of bytes, read where they lie.
+"""Arrow's columns as rows: of text, read where it lies, and of ids.
 
-Invariant: the text is never copied and never becomes Python strings, except where a type keeps it in pieces (views), or
-where a null row holds bytes. What is not a column of text is refused with its name and the types that are taken.
+Invariant: the text is never copied and never becomes Python strings, except where a type keeps it in pieces (views),
+where a null row holds bytes, and where small chunks are put together. What is not a column of text is refused with its
+name and the types that are taken.
 
     >>> import pyarrow as pa
     >>> rows_of(pa.array(["two", "words"])).offsets.tolist()
@@ -14,11 +15,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from numbatok.lists import MOST
-from numbatok.ragged import Ragged, Rows
+from numbatok import lists
+from numbatok.ids import LARGEST
+from numbatok.ragged import Ragged, RowError, Rows
 
 TEXTS = (
     "string, large_string, string_view, binary, large_binary, binary_view, null, and dictionaries, run-end encodings "
@@ -26,6 +29,11 @@ TEXTS = (
 )
 SMALL = 1 << 20
 """Chunks of fewer bytes are put together, so that a call has something to share out."""
+STRINGS = (pa.string(), pa.large_string())
+READABLE = (*STRINGS, pa.binary(), pa.large_binary())
+"""Types that hold their bytes behind offsets, in one buffer."""
+VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+"""Types that keep a text in pieces, and the types they are cast to."""
 
 
 class Column(NamedTuple):
@@ -33,7 +41,7 @@ class Column(NamedTuple):
 
     Attributes:
         name: what errors call it.
-        chunks: its arrays.
+        chunks: its arrays; at least one, which may be empty.
         type: their type.
         is_array: whether it was one array, not a chunked one.
 
@@ -43,6 +51,20 @@ class Column(NamedTuple):
     chunks: list[pa.Array]
     type: pa.DataType
     is_array: bool
+
+    @property
+    def rows(self) -> int:
+        """Give the number of rows."""
+        return sum(map(len, self.chunks))
+
+    def result(self, arrays: list[pa.Array], narrow: bool = False) -> pa.Array | pa.ChunkedArray:
+        """Give what was made of the chunks: as an array if the column was one and one was made."""
+        if narrow:
+            firsts = np.cumsum([0, *map(len, arrays)]).tolist()
+            parts = [lists.narrow_lists(array, self.name, first) for first, array in zip(firsts, arrays, strict=False)]
+            arrays = [array for part in parts for array in part]
+        arrays = lists.alike(arrays)
+        return arrays[0] if self.is_array and len(arrays) == 1 else pa.chunked_array(arrays)
 
 
 def column_of(source: Any) -> Column:
@@ -56,25 +78,31 @@ def column_of(source: Any) -> Column:
         TypeError: it holds no column, or several.
 
     """
-    if isinstance(source, pa.Array):
-        return _unpacked("the column", [source], source.type, True)
-    if isinstance(source, (pa.Table, pa.RecordBatch)):
-        source = pa.chunked_array([batch.to_struct_array() for batch in _batches(source)], pa.struct(source.schema))
-    elif not isinstance(source, pa.ChunkedArray):
-        if hasattr(source, "__arrow_c_array__"):
-            array = pa.array(source)
-            return _unpacked("the column", [array], array.type, True)
-        if not hasattr(source, "__arrow_c_stream__"):
-            raise TypeError(
-                f"a column of Arrow is wanted and {type(source).__name__} was given; pass a pyarrow array, or what has "
-                "Arrow's PyCapsule interface (a series of polars or pandas, a relation of duckdb, ...)"
-            )
-        source = pa.chunked_array(source)
-    return _unpacked("the column", source.chunks, source.type, False)
+    found = _arrow_of(source)
+    name = getattr(source, "name", None)  # of a series
+    name = f"column {name!r}" if isinstance(name, str) and name else "the column"
+    is_array = isinstance(found, pa.Array)
+    return _unpacked(name, [found] if is_array else found.chunks, found.type, is_array)
 
 
-def _batches(table: Any) -> list[pa.RecordBatch]:
-    return table.to_batches() if isinstance(table, pa.Table) else [table]  # type: ignore[no-any-return]
+def _arrow_of(source: Any) -> pa.Array | pa.ChunkedArray:
+    """Give any object as Arrow's, a table as an array of structs."""
+    if isinstance(source, (pa.Array, pa.ChunkedArray)):
+        return source
+    if isinstance(source, pa.RecordBatch):
+        return source.to_struct_array()
+    if isinstance(source, pa.Table):
+        batches = [batch.to_struct_array() for batch in source.to_batches()]
+        return pa.chunked_array(batches, pa.struct(list(source.schema)))
+    if hasattr(source, "__arrow_c_stream__"):  # looked for first: with several chunks the other one may fail
+        chunks = pa.chunked_array(source)
+        return chunks.chunk(0) if hasattr(source, "__arrow_c_array__") and chunks.num_chunks == 1 else chunks
+    if hasattr(source, "__arrow_c_array__"):
+        return pa.array(source)
+    raise TypeError(
+        f"a column of Arrow is wanted and {type(source).__name__} was given; pass a pyarrow array, or what has "
+        "Arrow's PyCapsule interface (a series of polars or pandas, a relation of duckdb, ...)"
+    )
 
 
 def _unpacked(name: str, chunks: list[pa.Array], kind: pa.DataType, is_array: bool) -> Column:
@@ -82,52 +110,151 @@ def _unpacked(name: str, chunks: list[pa.Array], kind: pa.DataType, is_array: bo
     if pa.types.is_struct(kind):
         if kind.num_fields != 1:
             names = ", ".join(repr(field.name) for field in kind)
-            raise TypeError(f"a table of {kind.num_fields} columns was given; pass one of them: {names}")
+            raise TypeError(f"a table of {kind.num_fields} columns was given; pass one column of it: {names}")
         field = kind.field(0)
         return _unpacked(f"column {field.name!r}", [chunk.flatten()[0] for chunk in chunks], field.type, is_array)
     if isinstance(kind, pa.BaseExtensionType):
         return _unpacked(name, [chunk.storage for chunk in chunks], kind.storage_type, is_array)
-    return Column(name, chunks, kind, is_array)
+    return Column(name, chunks or [pa.array([], kind)], kind, is_array)
 
 
-def is_text(kind: pa.DataType) -> bool:
-    """Tell whether a type holds its bytes behind offsets, in one buffer."""
-    return kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+# ---- text in ---------------------------------------------------------------------------------------------------------
 
 
-def as_text(array: pa.Array, name: str) -> pa.Array:
-    """Give an array that :func:`rows_of` reads: views as what they view, an array of nulls as an empty text each.
+def map_column(
+    column: Column, null: str, make: Callable[[pa.Array], pa.Array], narrow: bool = False
+) -> pa.Array | pa.ChunkedArray:
+    """Make a column of the same rows from a column of text.
+
+    Args:
+        column: the column.
+        null: "null" (a null gives a null), "empty" (it is an empty text) or "error".
+        make: gives the rows for those of a text array; may raise :class:`RowError`.
+        narrow: whether lists keep 32-bit offsets, in several chunks if need be.
 
     Raises:
-        TypeError: it is not text.
+        TypeError: the column is not text.
+        ValueError: a null, with ``null="error"``; a row that cannot be made; another value of ``null``.
 
     """
-    kind = array.type
-    if is_text(kind):
-        return array
-    if kind == pa.string_view():
-        return array.cast(pa.large_string())
-    if kind == pa.binary_view():
-        return array.cast(pa.large_binary())
-    if pa.types.is_null(kind):
-        return array.cast(pa.string())
-    raise TypeError(f"{name} is of type {kind}; these types are taken: {TEXTS}")
+    if null not in ("null", "empty", "error"):
+        raise ValueError(f'null is {null!r}; give "null", "empty" or "error"')
+    chunks, empty = column.chunks, null == "empty"
+    _refuse_type(column)
+    if null == "error":
+        _refuse_nulls(column)
+    if pa.types.is_dictionary(column.type) or pa.types.is_run_end_encoded(column.type):
+        pairs = [_values_of(chunk) for chunk in chunks]
+        if column.rows >= max(len(values) for values, _ in pairs):
+            return column.result(_made_by_value(column, pairs, make, empty), narrow)
+        chunks = [lists.take_rows(as_text(values), indices) for values, indices in pairs]  # of a large dictionary
+    return column.result(_made_by_row(column, chunks, make, empty), narrow)
+
+
+def _refuse_type(column: Column) -> None:
+    kind = column.type
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        kind = kind.value_type
+    if kind not in READABLE and kind not in VIEWS and not pa.types.is_null(kind):
+        raise TypeError(f"{column.name} is of type {column.type}; these types are taken: {TEXTS}")
+
+
+def _refuse_nulls(column: Column) -> None:
+    row = 0
+    for chunk in column.chunks:
+        nulls = np.flatnonzero(nulls_of(chunk))
+        if len(nulls):
+            raise ValueError(f'{column.name}: row {row + int(nulls[0])} is null; pass null="null" or null="empty"')
+        row += len(chunk)
+
+
+def _made_by_row(
+    column: Column, chunks: list[pa.Array], make: Callable[[pa.Array], pa.Array], empty: bool
+) -> list[pa.Array]:
+    """Make every row of the chunks; with ``empty`` a null is an empty text."""
+    texts = lists.alike([as_text(chunk) for chunk in chunks])
+    made, first = [], 0
+    for text in together([without_nulls(text) for text in texts] if empty else texts):
+        try:
+            made.append(make(text))
+        except RowError as error:
+            raise ValueError(f"{column.name}: row {first + error.row}: {error}") from None
+        first += len(text)
+    return made
+
+
+def _made_by_value(
+    column: Column, pairs: list[tuple[pa.Array, pa.Array]], make: Callable[[pa.Array], pa.Array], empty: bool
+) -> list[pa.Array]:
+    """Make each value of a dictionary or of runs once, and take one for each row; with ``empty`` a null is empty."""
+    made: list[pa.Array] = []
+    known: tuple[Any, ...] = ()
+    for values, indices in pairs:
+        memory = (len(values), values.offset, *(buffer and buffer.address for buffer in values.buffers()))
+        if memory != known:  # else the dictionary is that of the last chunk
+            known, texts = memory, as_text(values)
+            if empty:
+                texts = without_nulls(pa.concat_arrays([texts, pa.array([""], texts.type)]))
+            try:
+                rows = make(texts)
+            except RowError as error:
+                place = _row_of_value(indices, error.row, sum(map(len, made)))
+                raise ValueError(f"{column.name}: {place}: {error}") from None
+        if empty and indices.null_count:
+            indices = pc.fill_null(indices.cast(pa.int64()), len(values))
+        made.append(lists.take_rows(rows, indices))
+    return made
+
+
+def _row_of_value(indices: pa.Array, value: int, first: int) -> str:
+    row = indices.index(value).as_py()
+    return f"row {first + row}" if row >= 0 else f"value {value} of its dictionary"
+
+
+def _values_of(array: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Give the values of a dictionary or of runs, and for each row the index of its value."""
+    if pa.types.is_dictionary(array.type):
+        return array.dictionary, array.indices
+    first, runs = array.find_physical_offset(), array.find_physical_length()
+    ends = array.run_ends.slice(first, runs).to_numpy()
+    rows = np.arange(array.offset, array.offset + len(array))
+    return array.values.slice(first, runs), pa.array(np.searchsorted(ends, rows, side="right"))
+
+
+def as_text(array: pa.Array) -> pa.Array:
+    """Give an array that :func:`rows_of` reads: views as what they view, an array of nulls as null texts."""
+    return array.cast(VIEWS.get(array.type, pa.string())) if array.type not in READABLE else array
 
 
 def rows_of(array: pa.Array) -> Rows:
     """Give the rows of a text array, in place; a null row is empty.
 
-    Contract: the type is one of those of :func:`is_text`.
+    Contract: the type is one of :data:`READABLE`.
     """
-    wide = array.type in (pa.large_string(), pa.large_binary())
     _, edges, data = array.buffers()
     if len(array) == 0 or edges is None:
         return Rows(0, np.zeros(len(array) + 1, np.int64), array)
-    size = 8 if wide else 4
-    offsets = np.frombuffer(edges, np.int64 if wide else np.int32, len(array) + 1, array.offset * size)
-    if array.null_count and np.any(np.diff(offsets)[array.is_null().to_numpy(zero_copy_only=False)]):
-        return rows_of(pc.fill_null(array, pa.scalar(b"", array.type)))
-    return Rows(data.address if data else 0, offsets.astype(np.int64), array)
+    kind = np.dtype(np.int64 if array.type == lists.large_form(array.type) else np.int32)
+    offsets = np.frombuffer(edges, kind, len(array) + 1, array.offset * kind.itemsize)
+    if array.null_count and np.any(np.diff(offsets)[nulls_of(array)]):
+        return rows_of(without_nulls(array))
+    return Rows(data.address if data else 0, offsets.astype(np.int64, copy=False), array)
+
+
+def bytes_of(array: pa.Array) -> list[bytes]:
+    """Give the rows of a text array as Python's bytes; a null row is empty."""
+    return [data or b"" for data in array.cast(pa.large_binary()).to_pylist()]
+
+
+def nulls_of(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Give bool[rows], whether each is null; a row of runs or of a dictionary is, if its value is."""
+    nulls: npt.NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
+    return nulls
+
+
+def without_nulls(array: pa.Array) -> pa.Array:
+    """Give an array with an empty text in place of each null."""
+    return pc.fill_null(array, pa.scalar(b"", array.type)) if array.null_count else array
 
 
 def together(chunks: list[pa.Array]) -> list[pa.Array]:
@@ -144,77 +271,7 @@ def together(chunks: list[pa.Array]) -> list[pa.Array]:
     return [group[0] if len(group) == 1 else pa.concat_arrays(group) for group in groups]
 
 
-def map_column(column: Column, null: str, make: Callable[[pa.Array], list[pa.Array]]) -> pa.Array | pa.ChunkedArray:
-    """Make a column of the same rows from a column of text.
-
-    Args:
-        column: the column; of a dictionary or of runs each value is made once, and then taken row by row.
-        null: "null" (a null gives a null), "empty" (it is an empty text) or "error".
-        make: gives the arrays that together have the rows of a text array.
-
-    Raises:
-        TypeError: the column is not text.
-        ValueError: a null, with ``null="error"``.
-
-    """
-    chunks = column.chunks or [pa.array([], column.type)]
-    if null == "error":
-        _refuse_nulls(column.name, chunks)
-    if pa.types.is_dictionary(column.type) or pa.types.is_run_end_encoded(column.type):
-        made = [_taken(chunk, column.name, null, make) for chunk in chunks]
-    else:
-        texts = [as_text(chunk, column.name) for chunk in chunks]
-        made = [
-            array for chunk in together(texts) for array in make(chunk if null != "empty" else without_nulls(chunk))
-        ]
-    if len({array.type for array in made}) > 1:  # some are large
-        wide = next(array.type for array in made if pa.types.is_large_list(array.type))
-        made = [array.cast(wide) for array in made]
-    return made[0] if column.is_array and len(made) == 1 else pa.chunked_array(made)
-
-
-def _refuse_nulls(name: str, chunks: list[pa.Array]) -> None:
-    row = 0
-    for chunk in chunks:
-        nulls = np.flatnonzero(chunk.is_null().to_numpy(zero_copy_only=False))  # of runs and dictionaries, too
-        if len(nulls):
-            raise ValueError(f'{name}: row {row + int(nulls[0])} is null; pass null="null" or null="empty"')
-        row += len(chunk)
-
-
-def without_nulls(array: pa.Array) -> pa.Array:
-    """Give an array with an empty text in place of each null."""
-    return pc.fill_null(array, pa.scalar(b"", array.type)) if array.null_count else array
-
-
-def _taken(chunk: pa.Array, name: str, null: str, make: Callable[[pa.Array], list[pa.Array]]) -> pa.Array:
-    """Make the values of a dictionary or of runs, and take one for each row."""
-    if pa.types.is_dictionary(chunk.type):
-        values, indices = as_text(chunk.dictionary, name), chunk.indices
-    else:
-        values, indices = as_text(chunk.values, name), run_indices(chunk)
-    if null == "empty":
-        indices = pc.fill_null(indices.cast(pa.int64()), len(values))
-        values = without_nulls(pa.concat_arrays([values, pa.array([""], values.type)]))
-    made = make(values)
-    if len(made) > 1:
-        raise ValueError(f'{name}: its distinct values give more ids than a list can hold; pass output="large_list"')
-    lists = made[0]
-    if pa.types.is_list(lists.type):
-        ids = pc.sum(pc.take(pc.list_value_length(lists).cast(pa.int64()), indices)).as_py() or 0
-        if ids > MOST:
-            lists = lists.cast(pa.large_list(lists.type.value_type))
-    return pc.take(lists, indices)
-
-
-def run_indices(array: pa.RunEndEncodedArray) -> pa.Array:
-    """Give for each row of a run-end encoded array the index of its value."""
-    ends = array.run_ends.to_numpy()
-    rows = np.arange(array.offset, array.offset + len(array))
-    return pa.array(np.searchsorted(ends, rows, side="right"))
-
-
-# ---- ids to text -----------------------------------------------------------------------------------------------------
+# ---- ids in ----------------------------------------------------------------------------------------------------------
 
 
 def map_lists(column: Column, make: Callable[[pa.Array, Ragged, int], pa.Array]) -> pa.Array | pa.ChunkedArray:
@@ -223,19 +280,14 @@ def map_lists(column: Column, make: Callable[[pa.Array, Ragged, int], pa.Array])
     Raises:
         TypeError: the column is not one of lists of integers.
         ValueError: an id is null.
+        OverflowError: an id is negative, or needs more than 32 bits.
 
     """
     made, row = [], 0
-    for chunk in column.chunks or [pa.array([], column.type)]:
+    for chunk in column.chunks:
         made.append(make(chunk, ids_of(chunk, column.name, row), row))
         row += len(chunk)
-    if len({array.type for array in made}) > 1:
-        made = [array.cast(_large(array.type)) for array in made]
-    return made[0] if column.is_array else pa.chunked_array(made)
-
-
-def _large(kind: pa.DataType) -> pa.DataType:
-    return {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(kind, kind)
+    return column.result(made)
 
 
 def ids_of(array: pa.Array, name: str, first: int) -> Ragged:
@@ -243,39 +295,25 @@ def ids_of(array: pa.Array, name: str, first: int) -> Ragged:
     kind = array.type
     if pa.types.is_null(kind):
         return Ragged(np.zeros(0, np.uint32), np.zeros(len(array) + 1, np.int64))
-    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    if not lists or not pa.types.is_integer(kind.value_type):
+    if not _is_list(kind) or not (pa.types.is_integer(kind.value_type) or pa.types.is_null(kind.value_type)):
         raise TypeError(f"{name} is of type {kind}; lists of integers are taken: list<uint32> and its kind")
     sizes = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     offsets = np.zeros(len(array) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     ids = array.flatten()
+    ragged = Ragged(np.zeros(0, np.uint32), offsets)
     if ids.null_count:
-        bad = int(np.flatnonzero(ids.is_null().to_numpy(zero_copy_only=False))[0])
-        raise ValueError(f"{name}: an id in row {first + int(np.searchsorted(offsets, bad, side='right')) - 1} is null")
-    try:
-        return Ragged(ids.cast(pa.uint32()).to_numpy(), offsets)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{name}: an id is out of range: {error}") from None
+        row = first + ragged.row_at(int(np.flatnonzero(nulls_of(ids))[0]))
+        raise ValueError(f"{name}: an id of row {row} is null; take it out, or put an id in its place")
+    numbers = ids.to_numpy() if len(ids) else ragged.tokens
+    if numbers.dtype != np.uint32:
+        wrong = np.flatnonzero((numbers < 0) | (numbers > LARGEST))
+        if len(wrong):
+            row = first + ragged.row_at(int(wrong[0]))
+            raise OverflowError(f"{name}: id {numbers[wrong[0]]} of row {row} is out of range: ids are 0 to {LARGEST}")
+    return Ragged(np.ascontiguousarray(numbers, np.uint32), offsets)
 
 
-def is_string(kind: pa.DataType) -> bool:
-    """Tell whether a type promises UTF-8."""
-    return kind in (pa.string(), pa.large_string())
-
-
-def as_strings(array: pa.Array, errors: str) -> pa.Array:
-    """Give a binary array as strings; ``errors`` says what becomes of bytes that are not UTF-8."""
-    try:
-        return array.cast(pa.large_string() if array.type == pa.large_binary() else pa.string())
-    except pa.ArrowInvalid:  # some row is not UTF-8
-        texts = [None if row is None else row.decode("utf-8", errors) for row in array.to_pylist()]
-        return pa.array(texts, pa.large_string() if array.type == pa.large_binary() else pa.string())
-
-
-def as_whole_characters(array: pa.Array) -> pa.Array:
-    """Give a binary array as strings, each without the character that it cuts at its end."""
-    try:
-        return array.cast(pa.large_string() if array.type == pa.large_binary() else pa.string())
-    except pa.ArrowInvalid:
-        return as_strings(array, "ignore")
+def _is_list(kind: pa.DataType) -> bool:
+    kinds = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in kinds)

@@ -53,11 +53,12 @@ def decoded_offsets(tables, ids, offsets, rows, skip, places):
     """
     t = tables_at(np.uint64(tables))
     at, offsets, places, total = np.uint64(ids), np.uint64(offsets), np.uint64(places), U0
+    skip = np.uint64(skip)
     store64(places, total)
     for row in range(np.uint64(rows)):
         for index in range(load64(offsets + row * U8), load64(offsets + row * U8 + U8)):
             size = token_span(t, load32(at + index * U4))[1]
-            if size == U0 and skip == 0:
+            if size == U0 and skip == U0:
                 return np.int64(index)
             total += size
         store64(places + row * U8 + U8, total)

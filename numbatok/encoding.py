@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from numbatok.added import AddedTokens
+from numbatok.added import AddedToken, AddedTokens
 from numbatok.bpe import Model
 from numbatok.columns import ColumnEncoding
 from numbatok.export import to_tiktoken, to_tokenizer
@@ -32,6 +32,7 @@ from numbatok.special import Names, Part, name_set, refuse, split_at_specials
 from numbatok.split.patterns import AS_ONE_PIECE, split_of
 from numbatok.text import Text, join_rows, text_list, text_span, utf8
 from numbatok.unstable import completions, stable_length
+from numbatok.vocabulary import GPT2_NAMES
 from numbatok.worker import WorkerPool
 
 NOTHING: frozenset[str] = frozenset()
@@ -79,7 +80,8 @@ class Encoding(ColumnEncoding):
         except ValueError:
             if not slow_split:
                 raise
-            split, front = AS_ONE_PIECE, Front(AddedTokens((), None), pieces=slow_pieces(pat_str))
+            tokens = [AddedToken(token, number, special=True) for token, number in special_tokens.items()]
+            split, front = AS_ONE_PIECE, Front(AddedTokens(tokens, None), pieces=slow_pieces(pat_str))
         model = Model.from_ranks(mergeable_ranks, special_tokens, split)
         self._adopt(name, pat_str, model, model.specials, front)
         found = len(mergeable_ranks) + len(special_tokens)
@@ -88,6 +90,66 @@ class Encoding(ColumnEncoding):
                 f"explicit_n_vocab is {explicit_n_vocab}, but there are {found} tokens, "
                 f"and ids go up to {self.max_token_value}"
             )
+
+    @classmethod
+    def from_tiktoken(
+        cls,
+        source: Any,
+        *,
+        name: str | None = None,
+        pat_str: str | None = None,
+        special_tokens: Mapping[str, int] | None = None,
+        slow_split: bool = False,
+    ) -> Encoding:
+        """Make an encoding of a rank file, or of an encoding of tiktoken.
+
+        What is given replaces what ``source`` says. A file says neither pattern nor special tokens, unless it is one of
+        those that OpenAI published: then the default is the encoding of that name.
+
+        Args:
+            source: the path of a rank file (``.tiktoken``), the address of one that tiktoken has fetched, or an
+                encoding.
+            name: a name for people; the default for a file is its name without the ending.
+            pat_str: the pattern that splits text; known by its exact text, unless ``slow_split`` is set.
+            special_tokens: special token -> id; the default for a file is none.
+            slow_split: split by the ``regex`` package where the pattern has no kernel.
+
+        Raises:
+            TypeError: ``source`` is something else.
+            ValueError: the pattern is missing or has no split kernel; the file is faulty: names the line; ``source``
+                was read from a tokenizer.json, which says more than ranks can.
+            OSError: the file cannot be read.
+
+        """
+        from numbatok.convert import tiktoken_arguments
+
+        return cls(**tiktoken_arguments(source, name, pat_str, special_tokens), slow_split=slow_split)
+
+    @classmethod
+    def from_gpt2(
+        cls,
+        encoder_json: str | os.PathLike[str],
+        vocab_bpe: str | os.PathLike[str],
+        *,
+        name: str = "gpt2",
+        special_tokens: Collection[str] = GPT2_NAMES,
+    ) -> Encoding:
+        """Make an encoding of the two files of GPT-2's release, with GPT-2's pattern.
+
+        Args:
+            encoder_json: the ids of all tokens.
+            vocab_bpe: the merges.
+            name: a name for people.
+            special_tokens: tokens of ``encoder_json`` that no merge makes; those that are not there are left out.
+
+        Raises:
+            ValueError: a file is faulty, or the two do not agree: names the file and the place.
+            OSError: a file cannot be read.
+
+        """
+        from numbatok.convert import gpt2_arguments
+
+        return cls(**gpt2_arguments(encoder_json, vocab_bpe, name, special_tokens))
 
     @classmethod
     def from_huggingface(cls, source: Any, *, name: str | None = None, slow_split: bool = False) -> Encoding:

@@ -24,13 +24,12 @@ from urllib.parse import unquote, urlsplit
 
 from numbatok.alphabet import ORDER, to_bytes
 from numbatok.files import new_file
+from numbatok.vocabulary import GPT2_NAMES
 
 FileName = str | os.PathLike[str]
 Ranks = dict[bytes, int]
 
 CACHE_VARIABLES = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR")
-GPT2_SPECIALS = ("<|endoftext|>", "<|startoftext|>")
-"""Tokens of ``encoder.json`` that no merge makes: special ones."""
 LINE = "a token in base64, a blank and its rank"
 SHOWN = 60
 """So much of a faulty line is shown."""
@@ -258,7 +257,7 @@ def load_gpt2(
     encoder_json_hash: str | None = None,
     *,
     clobber: bool = False,
-    specials: Collection[str] = GPT2_SPECIALS,
+    specials: Collection[str] = GPT2_NAMES,
 ) -> tuple[Ranks, dict[str, int]]:
     """Read GPT-2's two files as :func:`data_gym_to_mergeable_bpe_ranks` does; gives the special tokens too.
 

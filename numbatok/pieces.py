@@ -34,8 +34,11 @@ Segment = tuple[str, bool]
 """A part of a text, and whether the pattern matched it."""
 
 ANCHORS = ("$", "^")
-READ_OTHERWISE = re.compile(r"\{\d*,?\d*\}\+|\\[Zh]|\(\?[msuP]")
+READ_OTHERWISE = re.compile(r"\{\d*,?\d*\}\+|\\[ZhHwWbBN]|\[:|\(\?[imsuP]")
 """What the engine of ``tokenizers`` (Oniguruma) reads otherwise than ``regex`` does, with ANCHORS outside of sets."""
+
+
+CONTRACTIONS = ("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?i:[sdmt]|ll|ve|re)")
 
 
 def bare(pattern: str) -> Iterator[tuple[int, str]]:
@@ -57,6 +60,8 @@ def bare(pattern: str) -> Iterator[tuple[int, str]]:
 def read_otherwise(pattern: str) -> str | None:
     """Give what the engine of ``tokenizers`` reads otherwise than ``regex`` does, and tiktoken's; None for nothing."""
     anchor = next((character for _, character in bare(pattern) if character in ANCHORS), None)
+    for contractions in CONTRACTIONS:  # letters without a fold to several
+        pattern = pattern.replace(contractions, "")
     strange = READ_OTHERWISE.search(pattern)
     return anchor or (strange.group() if strange else None)
 

@@ -10,6 +10,7 @@ Invariant: ``offsets[0]`` is 0, offsets never fall, and the last one is the numb
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -42,6 +43,20 @@ class Rows(NamedTuple):
         """Give the number of bytes of all rows."""
         return int(self.offsets[-1] - self.offsets[0])
 
+    @property
+    def text(self) -> npt.NDArray[np.uint8]:
+        """Give the buffer up to the end of the last row, as a view."""
+        size = int(self.offsets[-1])
+        return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(self.base)) if size else np.empty(0, np.uint8)
+
+
+class RowError(ValueError):
+    """A row cannot be made: ``row`` is its number among those at hand. Who knows its number in the column says it."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(reason)
+        self.row = row
+
 
 class Ragged(NamedTuple):
     """Rows of ids in one flat array: row ``i`` is ``tokens[offsets[i]:offsets[i + 1]]``, Arrow's list layout.
@@ -71,6 +86,10 @@ class Ragged(NamedTuple):
     def num_rows(self) -> int:
         """Give the number of rows."""
         return len(self.offsets) - 1
+
+    def row_at(self, index: int) -> int:
+        """Give the number of the row that ``tokens[index]`` belongs to."""
+        return int(np.searchsorted(self.offsets, index, side="right")) - 1
 
     def to_pylist(self) -> list[list[int]]:
         """Give the rows as lists of Python's integers."""

@@ -21,6 +21,8 @@ from numbatok.table import find_token
 from numbatok.text import text_span, utf8
 
 ENDOFTEXT = "<|endoftext|>"
+GPT2_NAMES = (ENDOFTEXT, "<|startoftext|>")
+"""Tokens of GPT-2's encoder.json that no merge makes, if they are there: special ones."""
 
 
 class Vocabulary:

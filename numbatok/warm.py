@@ -17,8 +17,9 @@ from numba import types
 
 from numbatok._jit import JIT_DISABLED, KERNELS, cache_folder
 from numbatok.batch import PARALLEL_BYTES, THREADS, run_lanes
+from numbatok.embedded import EMBEDDED
 from numbatok.encoding import Encoding
-from numbatok.registry import EMBEDDED, get_encoding
+from numbatok.registry import get_encoding
 from numbatok.split.cuts import find_cut
 from numbatok.text import text_span
 

@@ -302,7 +302,7 @@ def test_report_is_made_from_the_results_alone(results: Path) -> None:
     assert text == performance.tables(results)
     assert "| numbatok | **100 (50.0–100)** | **100 (50.0–100)** |" in text
     assert "* kitoken is not installed." in text
-    assert "* tokie gives other ids, or other text, on prose (2 ids for 1); not timed there." in text
+    assert "* tokie gives other ids, or other text: prose (first: 2 ids for 1). Not timed there." in text
     assert "| one thread to NumPy, warm, times the best peer | at least 1.25 | 2.00 | 2.00 (gpt2, prose) |" in text
     assert "| hostile texts of 4 MB, times 1 MB, each | at most 4.6 |  | 1.00 (gpt2, digits, 4 MB) |" in text
     document = f"before\n{performance.START}old\n{performance.END}after\n"

@@ -25,8 +25,7 @@ from cases import JIT_OFF
 from test_load import tiny_gpt2
 
 import numbatok
-from numbatok import load
-from numbatok.convert import from_gpt2
+from numbatok import Encoding, load
 from numbatok.split.patterns import GPT2_PATTERNS
 
 PAGE = Path(__file__).parent.parent / "docs" / "tiktoken.md"
@@ -317,7 +316,7 @@ def test_merges_without_a_last_line_end(tmp_path: Path, monkeypatch: pytest.Monk
     """The last merge of vocab.bpe counts with and without a line end; tiktoken drops what follows the last one."""
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
     encoder_json, vocab_bpe = tiny_gpt2(tmp_path, "#version: 0.2\na b\n# #\n## c")
-    assert from_gpt2(encoder_json, vocab_bpe).encode_single_token("##c") == 258
+    assert Encoding.from_gpt2(encoder_json, vocab_bpe).encode_single_token("##c") == 258
     peer = theirs(lambda: tiktoken.load.data_gym_to_mergeable_bpe_ranks(str(vocab_bpe), str(encoder_json)))
     assert same(peer, "AssertionError")
 

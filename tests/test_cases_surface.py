@@ -26,8 +26,7 @@ from test_encodings import HASHES
 from test_load import ADDRESS, KEY, tiny_gpt2
 
 import numbatok
-from numbatok import load
-from numbatok.convert import from_gpt2, from_tiktoken
+from numbatok import Encoding, load
 from numbatok.split.patterns import CL100K_PATTERN, GPT2_PATTERNS
 
 ROWS = load_cases("cases-surface.jsonl")
@@ -219,7 +218,7 @@ def _voc_truncated(case: Case, folder: Path) -> None:
     with pytest.raises(ValueError, match=r"faulty\.tiktoken, line \d+: the rank \d comes a second time"):
         load.load_tiktoken_bpe(written(folder, data[: cut + 2]))  # the first digit of a rank
     with pytest.raises(ValueError, match="pat_str"):  # no longer the published file: nothing is known of it
-        from_tiktoken(written(folder, data[: data.rindex(b"\n", 0, cut) + 1]))
+        Encoding.from_tiktoken(written(folder, data[: data.rindex(b"\n", 0, cut) + 1]))
 
 
 @check
@@ -227,12 +226,12 @@ def _voc_cp1252(case: Case, folder: Path) -> None:
     files = tiny_gpt2(folder, "#version: 0.2\na b\n# #\n## c\nĠ Ġ\n", ids={"ĠĠ": 259, "<|endoftext|>": 260})
     files[0].write_text(files[0].read_text("utf-8").replace("\\u0120", "Ġ"), "utf-8")
     code = (
-        "import sys; from numbatok.convert import from_gpt2; "
-        "print(from_gpt2(*sys.argv[1:])._encode_single_piece(b'  '))"
+        "import sys; from numbatok import Encoding; "
+        "print(Encoding.from_gpt2(*sys.argv[1:])._encode_single_piece(b'  '))"
     )
     command = [sys.executable, "-c", code, *map(str, files)]
     done = subprocess.run(command, env=os.environ | case["input"]["env"], capture_output=True, timeout=300, check=True)
-    assert json.loads(done.stdout) == [259] == from_gpt2(*files)._encode_single_piece(b"  ")
+    assert json.loads(done.stdout) == [259] == Encoding.from_gpt2(*files)._encode_single_piece(b"  ")
 
 
 @check
@@ -241,11 +240,11 @@ def _voc_offline(case: Case, folder: Path) -> None:
     code = f"""
 import socket, sys
 socket.socket = socket.create_connection = socket.getaddrinfo = None
-from numbatok.convert import from_tiktoken
+from numbatok import Encoding
 from numbatok.split.patterns import GPT2_PATTERNS
-print(from_tiktoken({str(path)!r}, pat_str=GPT2_PATTERNS[0]).encode("ab"))
+print(Encoding.from_tiktoken({str(path)!r}, pat_str=GPT2_PATTERNS[0]).encode("ab"))
 try:
-    from_tiktoken({ADDRESS!r})
+    Encoding.from_tiktoken({ADDRESS!r})
 except FileNotFoundError as error:
     print("nothing is fetched" in str(error))
 """
@@ -265,7 +264,7 @@ def _voc_poison(case: Case, folder: Path) -> None:
         patch.setattr(load.tempfile, "gettempdir", lambda: str(folder))
         with pytest.raises(ValueError, match=f"{KEY}: the sha256"):
             load.load_tiktoken_bpe(ADDRESS, HASHES["r50k_base"])
-        for call in (load.load_tiktoken_bpe, load.read_file, load.read_file_cached, from_tiktoken):
+        for call in (load.load_tiktoken_bpe, load.read_file, load.read_file_cached, Encoding.from_tiktoken):
             with pytest.raises(FileNotFoundError, match="nothing is fetched"):
                 call(ADDRESS)
 
@@ -278,4 +277,4 @@ def _voc_bom(case: Case, folder: Path) -> None:
     encoder_json, vocab_bpe = tiny_gpt2(folder)
     for path in (encoder_json, vocab_bpe):
         path.write_bytes(data[:3] + path.read_bytes())
-    assert from_gpt2(encoder_json, vocab_bpe).encode("ab") == [256]
+    assert Encoding.from_gpt2(encoder_json, vocab_bpe).encode("ab") == [256]

@@ -25,10 +25,11 @@ PACKAGE = Path(numbatok.__file__).parent
 # Each module may import only modules that stand before it.
 ORDER = [
     "_jit", "_llvm", "swar", "unicode", "table", "cache", "split", "split.cuts", "split.masks", "split.gpt2",
-    "split.cl100k", "split.o200k", "split.deepseek", "split.scan", "split.dual", "split.patterns",
-    "merge", "decoder", "encoder", "bpe", "lists", "ragged", "text", "chunks", "worker", "batch", "ids", "invalid", "special",
-    "unstable", "alphabet", "fields", "added", "normalize", "characters", "pieces", "front", "pretokenizer", "huggingface", "export",
-    "vocabulary", "files", "load", "flat", "framing", "arrays", "columns", "encoding", "registry", "core", "convert", "model", "warm", "__init__", "measure",
+    "split.cl100k", "split.o200k", "split.deepseek", "split.scan", "split.dual", "split.patterns", "merge",
+    "decoder", "encoder", "bpe", "lists", "ragged", "text", "chunks", "worker", "batch", "ids", "invalid",
+    "special", "unstable", "alphabet", "fields", "added", "normalize", "characters", "pieces", "front",
+    "pretokenizer", "huggingface", "export", "vocabulary", "files", "load", "embedded", "convert", "flat",
+    "framing", "arrays", "columns", "encoding", "registry", "core", "model", "warm", "__init__", "measure",
     "cli", "__main__",
 ]
 # Who may spell a name (of a variable, attribute or import) or give an option ("name="), and what nobody may.

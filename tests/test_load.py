@@ -23,8 +23,7 @@ from cases import JIT_OFF
 from test_encodings import HASHES, reference
 
 import numbatok
-from numbatok import alphabet, load
-from numbatok.convert import from_gpt2, from_tiktoken, to_tiktoken
+from numbatok import Encoding, alphabet, load
 from numbatok.split.patterns import CL100K_PATTERN, GPT2_PATTERNS
 
 # In plain Python the larger vocabularies take minutes.
@@ -83,18 +82,18 @@ def test_published_file(name: str, published: dict[str, Path], tmp_path: Path) -
     assert ranks == tiktoken.load.load_tiktoken_bpe(str(path), HASHES[name])
     load.dump_tiktoken_bpe(dict(random.Random(1).sample(list(ranks.items()), len(ranks))), copy)
     assert copy.read_bytes() == path.read_bytes()
-    enc, peer = from_tiktoken(path), reference(name)
+    enc, peer = Encoding.from_tiktoken(path), reference(name)
     assert (enc.name, enc._pat_str, enc._special_tokens) == (name, peer._pat_str, peer._special_tokens)
     assert enc.encode(TEXT) == peer.encode(TEXT)
     assert list(tmp_path.iterdir()) == [copy]
-    to_tiktoken(enc, copy)
+    enc.save(copy, "tiktoken")
     assert copy.read_bytes() == path.read_bytes()
 
 
 @pytest.mark.skipif(JIT_OFF, reason="merges 50,000 tokens; the other way round is test_published_file")
 def test_embedded_to_file(published: dict[str, Path], tmp_path: Path) -> None:
     """The embedded tables are written as the published file; tiktoken reads it."""
-    to_tiktoken(numbatok.get_encoding("gpt2"), tmp_path / "gpt2.tiktoken")
+    numbatok.get_encoding("gpt2").save(tmp_path / "gpt2.tiktoken", "tiktoken")
     assert (tmp_path / "gpt2.tiktoken").read_bytes() == published["r50k_base"].read_bytes()
     assert len(tiktoken.load.load_tiktoken_bpe(str(tmp_path / "gpt2.tiktoken"))) == 50256
 
@@ -275,7 +274,7 @@ def test_gpt2_files(gpt2_files: tuple[Path, Path]) -> None:
     ranks = load.data_gym_to_mergeable_bpe_ranks(vocab_bpe, encoder_json, *GPT2_HASHES)
     peer = tiktoken.load.data_gym_to_mergeable_bpe_ranks(str(vocab_bpe), str(encoder_json), *GPT2_HASHES)
     assert ranks == peer == numbatok.get_encoding("gpt2")._mergeable_ranks
-    enc = from_gpt2(encoder_json, vocab_bpe)
+    enc = Encoding.from_gpt2(encoder_json, vocab_bpe)
     assert (enc.n_vocab, enc._special_tokens, enc.name) == (50257, {"<|endoftext|>": 50256}, "gpt2")
     assert enc.encode(TEXT) == reference("gpt2").encode(TEXT)
 
@@ -298,7 +297,7 @@ def test_merges_that_start_with_a_hash(merges: str, tmp_path: Path) -> None:
     encoder_json, vocab_bpe = tiny_gpt2(tmp_path, merges)
     ranks = load.data_gym_to_mergeable_bpe_ranks(vocab_bpe, encoder_json)
     assert list(ranks.items())[256:] == [(b"ab", 256), (b"##", 257), (b"##c", 258)]
-    enc = from_gpt2(encoder_json, vocab_bpe)
+    enc = Encoding.from_gpt2(encoder_json, vocab_bpe)
     assert enc.encode("ab##c<|endoftext|>", allowed_special="all") == [256, 257, 66, 259]
     assert enc._encode_single_piece("##c") == [258]
 
@@ -317,8 +316,8 @@ def test_other_special_tokens(tmp_path: Path) -> None:
     """A token that no merge makes is special if the caller says so, and else refused."""
     files = tiny_gpt2(tmp_path, ids={"<|fim|>": 260})
     with pytest.raises(ValueError, match=r"token b'<\|fim\|>' \(id 260\) is made by no line of .*special_tokens="):
-        from_gpt2(*files)
-    enc = from_gpt2(*files, name="fim", special_tokens=["<|fim|>", "<|endoftext|>", "<|absent|>"])
+        Encoding.from_gpt2(*files)
+    enc = Encoding.from_gpt2(*files, name="fim", special_tokens=["<|fim|>", "<|endoftext|>", "<|absent|>"])
     assert (enc.name, enc._special_tokens) == ("fim", {"<|fim|>": 260, "<|endoftext|>": 259})
 
 
@@ -346,7 +345,7 @@ DISAGREE = {
 def test_faulty_gpt2_files(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     """Files that are faulty or do not agree are refused, and the error names the place."""
     with pytest.raises(ValueError, match=message):
-        from_gpt2(*tiny_gpt2(tmp_path, **changes))
+        Encoding.from_gpt2(*tiny_gpt2(tmp_path, **changes))
 
 
 @pytest.mark.parametrize(
@@ -364,7 +363,7 @@ def test_faulty_encoder_json(data: bytes, message: str, tmp_path: Path) -> None:
     encoder_json, vocab_bpe = tiny_gpt2(tmp_path)
     encoder_json.write_bytes(data)
     with pytest.raises(ValueError, match=rf"encoder\.json.*{message}"):
-        from_gpt2(encoder_json, vocab_bpe)
+        Encoding.from_gpt2(encoder_json, vocab_bpe)
 
 
 # ---- encodings of other objects --------------------------------------------------------------------------------------
@@ -375,10 +374,10 @@ def test_from_encoding_of_tiktoken() -> None:
     peer = tiktoken.Encoding(
         "mine", pat_str=CL100K_PATTERN, mergeable_ranks=BYTES | {b"ab": 300}, special_tokens={"<s>": 301}
     )
-    enc = from_tiktoken(peer)
+    enc = Encoding.from_tiktoken(peer)
     assert (enc.name, enc.n_vocab, enc._pat_str) == ("mine", 302, CL100K_PATTERN)
     assert enc.encode("ab c<s>", allowed_special="all") == peer.encode("ab c<s>", allowed_special="all")
-    other = from_tiktoken(enc, name="other", pat_str=GPT2_PATTERNS[0], special_tokens={})
+    other = Encoding.from_tiktoken(enc, name="other", pat_str=GPT2_PATTERNS[0], special_tokens={})
     assert (other.name, other._pat_str, other._special_tokens) == ("other", GPT2_PATTERNS[0], {})
 
 
@@ -387,26 +386,37 @@ def test_pattern_is_not_guessed(tmp_path: Path) -> None:
     path = tmp_path / "own.tiktoken"
     load.dump_tiktoken_bpe(BYTES, path)
     with pytest.raises(ValueError, match=r"own\.tiktoken holds tokens and ranks, but not the pattern.*pat_str="):
-        from_tiktoken(path)
-    enc = from_tiktoken(path, pat_str=CL100K_PATTERN)
+        Encoding.from_tiktoken(path)
+    enc = Encoding.from_tiktoken(path, pat_str=CL100K_PATTERN)
     assert (enc.name, enc._special_tokens, enc.encode("ab")) == ("own", {}, [97, 98])
-    enc = from_tiktoken(str(path), name="mine", pat_str=CL100K_PATTERN, special_tokens={"<s>": 256})
+    enc = Encoding.from_tiktoken(str(path), name="mine", pat_str=CL100K_PATTERN, special_tokens={"<s>": 256})
     assert (enc.name, enc._special_tokens) == ("mine", {"<s>": 256})
     with pytest.raises(ValueError, match="no split kernel"):
-        from_tiktoken(path, pat_str=r"\w+")
+        Encoding.from_tiktoken(path, pat_str=r"\w+|\W")
+    assert Encoding.from_tiktoken(path, pat_str=r"\w+|\W", slow_split=True).encode("a-b") == [97, 45, 98]
 
 
 def test_published_file_with_other_parts(published: dict[str, Path]) -> None:
     """The defaults of a published file give way to what the caller says."""
-    enc = from_tiktoken(published["r50k_base"], name="mine", special_tokens={"<s>": 50256})
+    enc = Encoding.from_tiktoken(published["r50k_base"], name="mine", special_tokens={"<s>": 50256})
     assert (enc.name, enc._special_tokens, enc._pat_str) == ("mine", {"<s>": 50256}, GPT2_PATTERNS[0])
+
+
+def test_tokenizer_is_more_than_ranks() -> None:
+    """An encoding that was read from a tokenizer.json is not cut down to its ranks."""
+    tokenizers = pytest.importorskip("tokenizers", reason="one of the peers")
+    ids = {character: byte for byte, character in enumerate(alphabet.CHARACTERS)}
+    peer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=ids, merges=[]))
+    peer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    with pytest.raises(ValueError, match=r"<Encoding 'mine'> was read from a tokenizer\.json"):
+        Encoding.from_tiktoken(numbatok.Encoding.from_huggingface(peer, name="mine"))
 
 
 @pytest.mark.parametrize("source", [None, 7, {b"a": 0}, ["x.tiktoken"]])
 def test_other_sources_are_refused(source: Any) -> None:
     """What is neither a file nor an encoding is a TypeError that says what to give."""
     with pytest.raises(TypeError, match=r"was given; give the path of a rank file, or an encoding of tiktoken"):
-        from_tiktoken(source)
+        Encoding.from_tiktoken(source)
 
 
 # ---- the byte alphabet -----------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ between its matches is a piece, too.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import random
@@ -305,6 +304,14 @@ def test_two_cursors(name: str) -> None:
         np.testing.assert_array_equal(found, piece_ends(model_of(name), [data], blocks=True))
 
 
+def is_utf8(data: bytes | bytearray) -> bool:
+    """Tell whether bytes are UTF-8 by Python's decoder."""
+    try:
+        return data.decode() is not None
+    except UnicodeDecodeError:
+        return False
+
+
 @pytest.mark.parametrize("name", SPLITS)
 def test_bytes_that_are_not_utf8(name: str) -> None:
     """With a byte changed or lost, both scanners stop at the same place, and have split only what is UTF-8."""
@@ -316,12 +323,9 @@ def test_bytes_that_are_not_utf8(name: str) -> None:
         ends = [piece_ends(model_of(name), [bytes(data)], blocks=blocks) for blocks in (True, False)]
         np.testing.assert_array_equal(*ends)
         done = int(ends[0][-1]) if len(ends[0]) else 0
-        data[:done].decode()
+        assert is_utf8(data[:done])
+        assert is_utf8(data) == (done == len(data))
         broken += done < len(data)
-        with contextlib.ExitStack() as stack:
-            if done < len(data):
-                stack.enter_context(pytest.raises(UnicodeDecodeError))
-            data.decode()
     assert broken > 3
 
 

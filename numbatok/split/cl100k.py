@@ -63,12 +63,12 @@ from numbatok.unicode import class_step
 
 
 @kernel
-def next_end(table, at, stop, letters, digits, final):
+def next_end(t, at, stop):
     """Give the end of the piece that starts at ``at``; ``at`` itself where the bytes are not UTF-8.
 
-    Contract: addresses, at < stop, ``stop`` is the end of the text.
+    Contract: ``t`` is the TABLES record, at < stop, ``stop`` is the end of the text.
     """
-    first = load8(at)
+    table, letters, first = t.classes, t.letters, load8(at)
     if first == APOSTROPHE:
         width = folded_contraction(at, stop)
         if width:
@@ -85,11 +85,11 @@ def next_end(table, at, stop, letters, digits, final):
     if kind == LETTER:
         return run_end(table, behind, stop, LETTER, letters, ALL)
     if kind == NUMBER:
-        return run_end(table, behind, stop, NUMBER, letters, digits - U1)
+        return run_end(table, behind, stop, NUMBER, letters, t.digits - U1)
     if following and ahead == LETTER and first != NEWLINE and first != RETURN:
         return run_end(table, behind, stop, LETTER, letters, ALL)
     if kind == BLANK and not (first == SPACE and following and ahead == OTHER):
-        return blank_end_by_newline(table, at, stop, final)
+        return blank_end_by_newline(table, at, stop, t.final)
     end = run_end(table, behind, stop, OTHER, letters, ALL)
     while is_newline(end, stop):
         end += U1
@@ -97,10 +97,10 @@ def next_end(table, at, stop, letters, digits, final):
 
 
 @kernel
-def block_starts(table, at, stop, letter_class, digits):
+def block_starts(t, at, stop):
     """Give the decided boundaries after ``at`` in its 64-byte block, bit i for ``at + i``; 0 leaves it to a step.
 
-    Contract: ``at`` is a piece start and at + BLOCK_REACH <= stop.
+    Contract: ``t`` is the TABLES record, ``at`` a piece start and at + BLOCK_REACH <= stop.
     """
     letters = in_range_mask(at, LOWER_A, LOWER_Z) | in_range_mask(at, UPPER_A, UPPER_Z)
     numbers = in_range_mask(at, DIGIT_0, DIGIT_9)
@@ -111,7 +111,7 @@ def block_starts(table, at, stop, letter_class, digits):
     inner = U0
     if high:
         inner = in_range_mask(at, FIRST_INNER, LAST_INNER)
-        high_letters, high_numbers, high_blanks, covered = smear(table, at, stop, high, inner, letter_class)
+        high_letters, high_numbers, high_blanks, covered = smear(t.classes, at, stop, high, inner, t.letters)
         if (high & CLASSIFIED) & ~covered:
             return U0
         letters |= high_letters
@@ -121,9 +121,11 @@ def block_starts(table, at, stop, letter_class, digits):
     other_runs = others & ~(others << U1) & ~(spaces << U1)  # one space before a run belongs to it
     free = blanks & ~flood(newlines, newlines & (others << U1))  # newlines behind others belong to those
     plain = free & ~newlines
-    prefix = other_runs | flood(inner & others, inner & others & (other_runs << U1))
+    prefix = other_runs
+    if inner:
+        prefix |= flood(inner & others, inner & others & (other_runs << U1))
     letter_starts = letters & ~(letters << U1) & ~(plain << U1) & ~(prefix << U1)
-    digit_starts, told = number_starts(numbers, inner, digits)
+    digit_starts, told = number_starts(numbers, inner, t.digits)
     if not told:
         return U0
     last = last_blanks(plain, blanks, inner)

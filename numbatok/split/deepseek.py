@@ -157,12 +157,12 @@ def is_wall(table, at, stop):
 
 
 @kernel
-def next_end(table, at, stop):
+def next_end(t, at, stop):
     """Give the end of the piece that starts at ``at``; ``at`` itself where the bytes are not UTF-8.
 
-    Contract: addresses, at < stop, ``stop`` is the end of the text.
+    Contract: ``t`` is the TABLES record, at < stop, ``stop`` is the end of the text.
     """
-    first = load8(at)
+    table, first = t.classes, load8(at)
     step = class_step(table, at, stop)
     if step == U0:
         return at
@@ -212,10 +212,10 @@ def smear_by_wall(table, at, stop, high, inner):
 
 
 @kernel
-def block_starts(table, at, stop):
+def block_starts(t, at, stop):
     """Give the decided boundaries after ``at`` in its 64-byte block, bit i for ``at + i``; 0 leaves it to a step.
 
-    Contract: ``at`` is a piece start and at + BLOCK_REACH <= stop.
+    Contract: ``t`` is the TABLES record, ``at`` a piece start and at + BLOCK_REACH <= stop.
     """
     latin = in_range_mask(at, LOWER_A, LOWER_Z) | in_range_mask(at, UPPER_A, UPPER_Z)
     numbers = in_range_mask(at, DIGIT_0, DIGIT_9)
@@ -227,7 +227,9 @@ def block_starts(table, at, stop):
     words, puncts, inner, cjk = latin, ascii_puncts, U0, U0
     if high:
         inner = in_range_mask(at, FIRST_INNER, LAST_INNER)
-        high_words, high_numbers, high_blanks, high_puncts, cjk, covered = smear_by_wall(table, at, stop, high, inner)
+        high_words, high_numbers, high_blanks, high_puncts, cjk, covered = smear_by_wall(
+            t.classes, at, stop, high, inner
+        )
         if (high & CLASSIFIED) & ~covered:
             return U0
         words |= high_words

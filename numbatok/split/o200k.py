@@ -118,12 +118,12 @@ def word_end(table, at, stop, han):
 
 
 @kernel
-def next_end(table, at, stop, digits, contractions, slash, han):
+def next_end(t, at, stop):
     """Give the end of the piece that starts at ``at``; ``at`` itself where the bytes are not UTF-8.
 
-    Contract: addresses, at < stop, ``stop`` is the end of the text.
+    Contract: ``t`` is the TABLES record, at < stop, ``stop`` is the end of the text.
     """
-    first = load8(at)
+    table, han, first = t.classes, t.han, load8(at)
     step = class_step(table, at, stop)
     if step == U0:
         return at
@@ -140,15 +140,15 @@ def next_end(table, at, stop, digits, contractions, slash, han):
         word = behind
     if word:
         end = word_end(table, word, stop, han)
-        if contractions and end < stop and load8(end) == APOSTROPHE:
+        if t.contractions and end < stop and load8(end) == APOSTROPHE:
             end += folded_contraction(end, stop)
         return end
     if step & NUMBER_FLAG:
-        return run_end(table, behind, stop, NUMBER, LETTER_FLAGS, digits - U1)
+        return run_end(table, behind, stop, NUMBER, LETTER_FLAGS, t.digits - U1)
     if step & SPACE_FLAG and not (first == SPACE and following and not following & NOT_OTHER):
         return blank_end_by_newline(table, at, stop, U0)
     end = run_end(table, behind, stop, OTHER, LETTER_FLAGS, ALL)
-    while is_newline(end, stop) or (slash and end < stop and load8(end) == SLASH):
+    while is_newline(end, stop) or (t.slash and end < stop and load8(end) == SLASH):
         end += U1
     return end
 
@@ -184,10 +184,10 @@ def smear_by_case(table, at, stop, high, inner, han):
 
 
 @kernel
-def block_starts(table, at, stop, digits, contractions, slash, han):
+def block_starts(t, at, stop):
     """Give the decided boundaries after ``at`` in its 64-byte block, bit i for ``at + i``; 0 leaves it to a step.
 
-    Contract: ``at`` is a piece start and at + BLOCK_REACH <= stop.
+    Contract: ``t`` is the TABLES record, ``at`` a piece start and at + BLOCK_REACH <= stop.
     """
     lower, upper = in_range_mask(at, LOWER_A, LOWER_Z), in_range_mask(at, UPPER_A, UPPER_Z)
     numbers = in_range_mask(at, DIGIT_0, DIGIT_9)
@@ -195,16 +195,17 @@ def block_starts(table, at, stop, digits, contractions, slash, han):
     newlines = in_range_mask(at, NEWLINE, NEWLINE) | in_range_mask(at, RETURN, RETURN)
     blanks = spaces | in_range_mask(at, TAB, RETURN)
     high = in_range_mask(at, FIRST_INNER, LAST_BYTE)
-    inner, caseless, marks, hans, doubt = U0, U0, U0, U0, U0
+    inner, caseless, marks, hans, han_starts, doubt = U0, U0, U0, U0, U0, U0
     if high:
         inner = in_range_mask(at, FIRST_INNER, LAST_INNER)
         capitals, small, caseless, marks, high_numbers, high_blanks, hans, covered = smear_by_case(
-            table, at, stop, high, inner, han
+            t.classes, at, stop, high, inner, t.han
         )
         if (high & CLASSIFIED) & ~covered:
             return U0
         doubt = hans & (marks | ~caseless)  # Han that is not a letter
         caseless &= ~hans
+        han_starts = hans & ~(hans << U1)
         upper |= capitals
         lower |= small
         numbers |= high_numbers
@@ -212,23 +213,24 @@ def block_starts(table, at, stop, digits, contractions, slash, han):
     words = upper | lower | caseless
     others = ~(words | numbers | blanks | hans)
     tail = newlines & (others << U1)  # newlines and slashes behind others belong to those
-    run = newlines | (in_range_mask(at, SLASH, SLASH) if slash else U0)
+    run = newlines | (in_range_mask(at, SLASH, SLASH) if t.slash else U0)
     tail |= flood(run, tail)
     doubt |= marks & (others << U1)
     others &= ~tail
     other_runs = others & ~(others << U1) & ~(spaces << U1)  # one space before a run belongs to it
     free = blanks & ~tail
     plain = free & ~newlines
-    prefix = other_runs | flood(inner & others, inner & others & (other_runs << U1))
+    prefix = other_runs
+    if inner:
+        prefix |= flood(inner & others, inner & others & (other_runs << U1))
     word_runs = words & ~(words << U1)
     word_starts = (word_runs & ~(plain << U1) & ~(prefix << U1)) | (upper & (lower << U1))
-    digit_starts, told = number_starts(numbers, inner, digits)
+    digit_starts, told = number_starts(numbers, inner, t.digits)
     if not told:
         return U0
     last = last_blanks(plain, blanks, inner)
     free_runs = free & ~(free << U1)
-    starts = word_starts | digit_starts | other_runs | free_runs | last | tail_starts(free, newlines)
-    starts |= hans & ~(hans << U1)
+    starts = word_starts | digit_starts | other_runs | free_runs | last | tail_starts(free, newlines) | han_starts
     decided = open_run(free_runs, free, DECIDED)
     cased = upper | lower
     mixed = (cased & (caseless << U1)) | (caseless & (cased << U1))
@@ -237,7 +239,7 @@ def block_starts(table, at, stop, digits, contractions, slash, han):
         decided &= (U2 << (LAST_BIT - leading_zeros(word_runs & ((U1 << first) - U1)))) - U1
     if doubt:
         decided &= (U1 << trailing_zeros(doubt)) - U1
-    if contractions:
+    if t.contractions:
         starts = attach(at, starts, words)
     return starts & decided
 

@@ -30,12 +30,12 @@ def next_end(t, at, stop):
     """Give the end of the piece that starts at ``at``; ``at`` itself where the bytes are not UTF-8."""
     if t.family < FAMILY_O200K:
         if t.family == FAMILY_GPT2:
-            return gpt2.next_end(t.classes, at, stop, t.digits)
-        return cl100k.next_end(t.classes, at, stop, t.letters, t.digits, t.final)
+            return gpt2.next_end(t, at, stop)
+        return cl100k.next_end(t, at, stop)
     if t.family == FAMILY_O200K:
-        return o200k.next_end(t.classes, at, stop, t.digits, t.contractions, t.slash, t.han)
+        return o200k.next_end(t, at, stop)
     if t.family == FAMILY_DEEPSEEK:
-        return deepseek.next_end(t.classes, at, stop)
+        return deepseek.next_end(t, at, stop)
     return stop
 
 
@@ -47,12 +47,12 @@ def block_starts(t, at, stop):
     """
     if t.family < FAMILY_O200K:
         if t.family == FAMILY_GPT2:
-            return gpt2.block_starts(t.classes, at, stop, t.digits)
-        return cl100k.block_starts(t.classes, at, stop, t.letters, t.digits)
+            return gpt2.block_starts(t, at, stop)
+        return cl100k.block_starts(t, at, stop)
     if t.family == FAMILY_O200K:
-        return o200k.block_starts(t.classes, at, stop, t.digits, t.contractions, t.slash, t.han)
+        return o200k.block_starts(t, at, stop)
     if t.family == FAMILY_DEEPSEEK:
-        return deepseek.block_starts(t.classes, at, stop)
+        return deepseek.block_starts(t, at, stop)
     return U0
 
 
