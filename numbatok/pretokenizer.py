@@ -93,8 +93,10 @@ def _kernel_plan(steps: list[Node]) -> Plan | None:
             return Plan(split_of(GPT2_PATTERNS[0]), GPT2_PATTERNS[0], prefix_space)
         alone = len(before) == 1 and before[0].text("type") == "Digits" and before[0].flag("individual_digits")
         return Plan(DIGITS_THEN_GPT2, classes=with_newer_digits()) if alone and not prefix_space else None
+    if not before:
+        return Plan(AS_ONE_PIECE, prefix_space=prefix_space)
     patterns = [_isolated_pattern(step) for step in before]
-    if prefix_space or None in patterns or not patterns:
+    if prefix_space or None in patterns:
         return None
     try:
         return Plan(split_of(tuple(patterns)), patterns[0] if len(patterns) == 1 else "")  # type: ignore
