@@ -41,7 +41,7 @@ class Column(NamedTuple):
 
     Attributes:
         name: what errors call it.
-        chunks: its arrays; at least one, which may be empty.
+        chunks: its arrays; there may be none.
         type: their type.
         is_array: whether it was one array, not a chunked one.
 
@@ -115,7 +115,7 @@ def _unpacked(name: str, chunks: list[pa.Array], kind: pa.DataType, is_array: bo
         return _unpacked(f"column {field.name!r}", [chunk.flatten()[0] for chunk in chunks], field.type, is_array)
     if isinstance(kind, pa.BaseExtensionType):
         return _unpacked(name, [chunk.storage for chunk in chunks], kind.storage_type, is_array)
-    return Column(name, chunks or [pa.array([], kind)], kind, is_array)
+    return Column(name, chunks, kind, is_array)
 
 
 # ---- text in ---------------------------------------------------------------------------------------------------------
@@ -139,11 +139,11 @@ def map_column(
     """
     if null not in ("null", "empty", "error"):
         raise ValueError(f'null is {null!r}; give "null", "empty" or "error"')
-    chunks, empty = column.chunks, null == "empty"
-    _refuse_type(column)
+    kind, empty = _text_type(column), null == "empty"
+    chunks = column.chunks or [pa.array([], kind)]
     if null == "error":
         _refuse_nulls(column)
-    if pa.types.is_dictionary(column.type) or pa.types.is_run_end_encoded(column.type):
+    if kind != column.type and column.chunks:
         pairs = [_values_of(chunk) for chunk in chunks]
         if column.rows >= max(len(values) for values, _ in pairs):
             return column.result(_made_by_value(column, pairs, make, empty), narrow)
@@ -151,12 +151,14 @@ def map_column(
     return column.result(_made_by_row(column, chunks, make, empty), narrow)
 
 
-def _refuse_type(column: Column) -> None:
+def _text_type(column: Column) -> pa.DataType:
+    """Give the type of a column, or that of the values of its dictionaries or runs."""
     kind = column.type
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         kind = kind.value_type
     if kind not in READABLE and kind not in VIEWS and not pa.types.is_null(kind):
         raise TypeError(f"{column.name} is of type {column.type}; these types are taken: {TEXTS}")
+    return kind
 
 
 def _refuse_nulls(column: Column) -> None:
@@ -284,7 +286,7 @@ def map_lists(column: Column, make: Callable[[pa.Array, Ragged, int], pa.Array])
 
     """
     made, row = [], 0
-    for chunk in column.chunks:
+    for chunk in column.chunks or [pa.array([], column.type)]:
         made.append(make(chunk, ids_of(chunk, column.name, row), row))
         row += len(chunk)
     return column.result(made)

@@ -161,14 +161,20 @@ def narrow_lists(array: pa.Array, name: str, first: int) -> list[pa.Array]:
     """
     if array.type != large_form(array.type):
         return [array]
-    sizes = pc.fill_null(row_sizes(array), 0).to_numpy(zero_copy_only=False)
-    places, cuts = np.concatenate(([0], np.cumsum(sizes))), [0]
+    places, cuts = array.offsets.to_numpy(), [0]
     while places[-1] - places[cuts[-1]] > MOST:
         last = int(np.searchsorted(places, places[cuts[-1]] + MOST, side="right")) - 1
         if last == cuts[-1]:
+            size = places[last + 1] - places[last]
             raise ValueError(
-                f'{name}: row {first + last} has {sizes[last]} ids, too many for a list; pass output="large_list"'
+                f'{name}: row {first + last} has {size} ids, too many for a list; pass output="large_list"'
             )
         cuts.append(last)
-    kind = pa.list_(array.type.value_type)
-    return [array[start:stop].cast(kind) for start, stop in itertools.pairwise([*cuts, len(array)])]
+    return [_short_lists(array, places, *rows) for rows in itertools.pairwise([*cuts, len(array)])]
+
+
+def _short_lists(array: pa.Array, places: npt.NDArray[np.int64], start: int, stop: int) -> pa.Array:
+    """Give rows of a large list array as a list array. Not by a cast: that asks how many ids there are in all."""
+    valid, edges = bitmap(array[start:stop]), _edges(places[start : stop + 1] - places[start], False)
+    child = array.values[places[start] : places[stop]]
+    return pa.Array.from_buffers(pa.list_(child.type), stop - start, [valid, edges], children=[child])

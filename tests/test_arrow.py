@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import hf
@@ -174,9 +174,8 @@ def test_offsets_that_do_not_start_at_zero(enc: Encoding) -> None:
     edges, data = np.array([6, 11, 11], np.int32), b"hello world and more"
     array = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(edges), pa.py_buffer(data)])
     check(enc, array, ["world", ""])
-    missing = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(np.zeros(3, np.int32)), None])
-    check(enc, missing, ["", ""])
-    check(enc, pa.Array.from_buffers(pa.string(), 0, [None, None, None]), [])
+    nothing = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(np.zeros(3, np.int32)), pa.py_buffer(b"")])
+    check(enc, nothing, ["", ""])
 
 
 def test_dictionaries_with_offsets_and_nulls(enc: Encoding) -> None:
@@ -412,7 +411,7 @@ def test_null_modes(enc: Encoding, kind: pa.DataType) -> None:
 
 @pytest.mark.parametrize("kind", [pa.string(), DICTIONARIES[0]], ids=str)
 def test_marks_and_lengths(enc: Encoding, kind: pa.DataType) -> None:
-    """bos and eos, as ids and as names, one and several; rows cut so that both fit; a null has none."""
+    """Marks as ids and as names, one and several; rows cut so that both fit; a null has none."""
     array, ids = made(TEXTS, kind), expected(enc, TEXTS)
     for bos, eos in itertools.product([None, "<|endoftext|>", EOT, np.int64(7), [1, "<|endoftext|>"], []], repeat=2):
         before, behind = ([EOT if mark == "<|endoftext|>" else int(mark) for mark in as_list(m)] for m in (bos, eos))
@@ -479,7 +478,7 @@ def test_options_that_cannot_be(enc: Encoding) -> None:
         ):
             with pytest.raises(ValueError, match="the number of threads is 0"):
                 call(array, threads=0)
-            with pytest.raises(TypeError, match="threads is 1.5"):
+            with pytest.raises(TypeError, match=r"threads is 1\.5"):
                 call(array, threads=1.5)
     with pytest.raises(ValueError, match="null is 'drop'"):
         enc.count_arrow(pa.array(["a"]), null="drop")  # type: ignore[arg-type]
@@ -611,8 +610,8 @@ def test_too_many_bytes(enc: Encoding, few: int) -> None:
             text.validate(full=True)
             assert text.type == kind
             assert plain(text.to_pylist()) == rows
-    cut = enc.decode_arrow(pa.array([[447, 447, 447]]))  # three characters cut after two bytes: 3 bytes each as U+FFFD
-    assert (cut.type, cut.to_pylist()) == (pa.large_string(), ["\ufffd" * 3])
+    cut = enc.decode_arrow(pa.array([[447] * 4]))  # two bytes of a character each, and then three for U+FFFD
+    assert (cut.type, cut.to_pylist()) == (pa.large_string(), ["\ufffd" * 4])
 
 
 def test_truncated_dictionary_with_too_many_bytes(enc: Encoding, few: int) -> None:
@@ -888,7 +887,7 @@ def test_decode_ids_that_are_not_there(enc: Encoding) -> None:
     with pytest.raises(OverflowError, match="id 18446744073709551615 of row 4"):
         enc.decode_arrow(column((1 << 64) - 1, pa.uint64()))
     for kind in (pa.list_(pa.float32()), pa.list_(pa.string()), pa.int32(), pa.list_(pa.list_(pa.int32()))):
-        with pytest.raises(TypeError, match="column 'ids' is of type .*; lists of integers are taken"):
+        with pytest.raises(TypeError, match=r"column 'ids' is of type .*; lists of integers are taken"):
             enc.decode_arrow(pa.table({"ids": pa.array([None], kind)}))
 
 
@@ -955,8 +954,8 @@ def test_other_encodings() -> None:
     for name, special in (("cl100k_base", "<|fim_prefix|>"), ("o200k_base", "<|endofprompt|>"), ("p50k_edit", None)):
         enc = numbatok.get_encoding(name)
         check(enc, pa.array(TEXTS), TEXTS)
-        found = enc.encode_arrow(pa.array(TEXTS), eos=special).to_pylist()
-        assert [row and row[-1] for row in found][0] == enc.encode(special or "world", allowed_special="all")[-1]
+        ids = enc.encode_arrow(pa.array(["hello"]), eos=special)
+        assert ids.to_pylist() == [enc.encode(f"hello{special or ''}", allowed_special="all")]
 
 
 # ---- Ragged ----------------------------------------------------------------------------------------------------------
@@ -1053,10 +1052,3 @@ def test_random_columns(enc: Encoding, column: tuple[Any, list[Row]], threads: i
     text.validate(full=True)
     given_bytes = [row.encode() if isinstance(row, str) else row for row in rows]
     assert text.to_pylist() == [b"" if row is None and null == "empty" else row for row in given_bytes]
-
-
-@pytest.fixture(autouse=True)
-def _no_leaks() -> Iterator[None]:
-    """Arrow's memory is given back: whatever a test has made is gone with it."""
-    yield
-    pa.default_memory_pool().release_unused()

@@ -18,7 +18,7 @@ import pytest
 from cases import JIT_OFF
 
 import numbatok
-from bench import corpora, goals, hostile, performance, record, tables, vocabulary, works
+from bench import corpora, goals, hostile, performance, record, tables, unseen, vocabulary, works
 from bench.child import DIFFERS, ERROR, SAME, UNSUPPORTED, Entry, Stand, difference, flat, offered
 from bench.harness import write_section
 from bench.peers import PEERS, Numbatok, Peer, Tiktoken, Unsupported, installed_version
@@ -245,11 +245,24 @@ def test_strings_are_whole_characters() -> None:
 
 @pytest.mark.parametrize("kind", hostile.KINDS)
 def test_hostile_texts_are_text(kind: str) -> None:
-    """Each has its size, to within a character, and is the start of a longer one of its kind."""
-    data = hostile.hostile(kind, 5_000)
-    assert 4_996 < len(data) <= 5_000
+    """Each has its size, to within some bytes, comes out the same again, and is another one in another turn."""
+    data = hostile.hostile(kind, 5_000, 3)
+    assert 4_990 < len(data) <= 5_000
     assert data.decode()
-    assert data == hostile.hostile(kind, 5_000)
+    assert data == hostile.hostile(kind, 5_000, 3)
+    assert kind == "'s" or data not in (hostile.hostile(kind, 5_000, turn) for turn in range(3))
+
+
+def test_hostile_texts_are_met_once(monkeypatch: pytest.MonkeyPatch, gpt2: vocabulary.Vocabulary, folder: Path) -> None:
+    """Each peer has a figure for each turn and size, and no text is left behind."""
+    monkeypatch.setattr(unseen, "SIZES", {"1 MB": 1_000, "4 MB": 4_000})
+    monkeypatch.setattr(unseen, "KINDS", ("digits",))
+    settings = record.Settings(folder / "once", ("numbatok", "tiktoken"), (1,), rounds=2, limit=300, slow=300)
+    rows = unseen.hostile_rows(record.Record(gpt2, settings), {})
+    assert [(row["peer"], row["case"], len(row["seconds"])) for row in rows] == [
+        (peer, f"digits, {size}", 2) for size in ("1 MB", "4 MB") for peer in ("numbatok", "tiktoken")
+    ]
+    assert list((folder / "once" / "cases").iterdir()) == []
 
 
 def test_folder_without_texts_is_refused(tmp_path: Path) -> None:

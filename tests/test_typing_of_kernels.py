@@ -119,7 +119,7 @@ def test_no_floats(compiled: dict[str, Any]) -> None:
 
 def test_no_reference_counts(compiled: dict[str, Any]) -> None:
     """The machine code of the encoder holds no Numba object: no reference is counted, nothing is allocated."""
-    assert all(callee in compiled["llvm"] for callee in ("fill_ends", "merge_short", "merge_long")), "callees are gone"
+    assert all(callee in compiled["llvm"] for callee in ("fill_row", "merge_short", "merge_long")), "callees are gone"
     assert [
         word for word in ("NRT_incref", "NRT_decref", "NRT_Allocate", "NRT_MemInfo") if word in compiled["llvm"]
     ] == []

@@ -58,6 +58,7 @@ from numbatok.split.masks import (
     run_end,
     smear,
     tail_starts,
+    told_through,
 )
 from numbatok.unicode import class_step
 
@@ -98,7 +99,7 @@ def next_end(t, at, stop):
 
 @kernel
 def block_starts(t, at, stop):
-    """Give the decided boundaries after ``at`` in its 64-byte block, bit i for ``at + i``; 0 leaves it to a step.
+    """Give the decided boundaries after ``at`` in its 64-byte block, bit i for ``at + i``, as told_through says.
 
     Contract: ``t`` is the TABLES record, ``at`` a piece start and at + BLOCK_REACH <= stop.
     """
@@ -132,7 +133,7 @@ def block_starts(t, at, stop):
     free_runs = free & ~(free << U1)
     starts = letter_starts | digit_starts | other_runs | free_runs | last | tail_starts(free, newlines)
     decided = open_run(free_runs, free, DECIDED)
-    return contract(at, starts, other_runs) & decided
+    return told_through(contract(at, starts, other_runs), decided)
 
 
 @kernel

@@ -64,6 +64,7 @@ from numbatok.split.masks import (
     plain_run,
     run_end,
     tail_starts,
+    told_through,
 )
 from numbatok.swar import letters as letter_flags
 from numbatok.swar import prefix_length
@@ -213,7 +214,7 @@ def smear_by_wall(table, at, stop, high, inner):
 
 @kernel
 def block_starts(t, at, stop):
-    """Give the decided boundaries after ``at`` in its 64-byte block, bit i for ``at + i``; 0 leaves it to a step.
+    """Give the decided boundaries after ``at`` in its 64-byte block, bit i for ``at + i``, as told_through says.
 
     Contract: ``t`` is the TABLES record, ``at`` a piece start and at + BLOCK_REACH <= stop.
     """
@@ -256,4 +257,4 @@ def block_starts(t, at, stop):
     long_gaps = gaps & ~inner & (gaps << U1)
     if long_gaps:
         decided &= (U1 << trailing_zeros(long_gaps)) - U1
-    return starts & decided
+    return told_through(starts, decided)

@@ -56,6 +56,7 @@ from numbatok.split.masks import (
     last_blanks,
     run_end,
     smear,
+    told_through,
 )
 from numbatok.unicode import LETTER_FLAGS, NUMBER_FLAG, class_step
 
@@ -119,7 +120,7 @@ def next_end(t, at, stop):
 
 @kernel
 def block_starts(t, at, stop):
-    """Give the decided boundaries after ``at`` in its 64-byte block, bit i for ``at + i``; 0 leaves it to a step.
+    """Give the decided boundaries after ``at`` in its 64-byte block, bit i for ``at + i``, as told_through says.
 
     Contract: ``t`` is the TABLES record, ``at`` a piece start and at + BLOCK_REACH <= stop.
     """
@@ -146,7 +147,7 @@ def block_starts(t, at, stop):
     else:  # twice, so that the compiler makes a branch of it: selects cost the plain pattern 2 %
         last = last_blanks(blanks, blanks, inner)
     starts = runs | last | (blanks & ~(blanks << U1))
-    return contract(at, starts, runs) & DECIDED
+    return told_through(contract(at, starts, runs), DECIDED)
 
 
 @kernel

@@ -191,6 +191,12 @@ def smear(table, at, stop, high, inner, letters):
 
 
 @kernel
+def told_through(starts, decided):
+    """Give the boundaries that are decided; bit 0, which is none, tells whether all of DECIDED is."""
+    return (starts & decided) | (U1 if decided == DECIDED else U0)
+
+
+@kernel
 def flood(runs, seeds):
     """Give those runs of set bits whose lowest bit is a seed: the addition carries through exactly those."""
     return runs & ~(runs + seeds)

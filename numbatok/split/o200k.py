@@ -68,6 +68,7 @@ from numbatok.split.masks import (
     plain_run,
     run_end,
     tail_starts,
+    told_through,
 )
 from numbatok.unicode import CASELESS, HAN, LETTER_FLAGS, LOWER, MARK, NUMBER_FLAG, SPACE_FLAG, UPPER, class_step
 
@@ -185,7 +186,7 @@ def smear_by_case(table, at, stop, high, inner, han):
 
 @kernel
 def block_starts(t, at, stop):
-    """Give the decided boundaries after ``at`` in its 64-byte block, bit i for ``at + i``; 0 leaves it to a step.
+    """Give the decided boundaries after ``at`` in its 64-byte block, bit i for ``at + i``, as told_through says.
 
     Contract: ``t`` is the TABLES record, ``at`` a piece start and at + BLOCK_REACH <= stop.
     """
@@ -241,7 +242,7 @@ def block_starts(t, at, stop):
         decided &= (U1 << trailing_zeros(doubt)) - U1
     if t.contractions:
         starts = attach(at, starts, words)
-    return starts & decided
+    return told_through(starts, decided)
 
 
 @kernel
