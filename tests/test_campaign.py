@@ -21,7 +21,8 @@ import numba
 import numpy as np
 import pytest
 import tiktoken
-from test_split_families import FRAGMENTS, PATTERNS
+from test_split_families import FRAGMENTS
+from test_split_families import PATTERNS as SINGLE
 from toys import split_model
 
 import numbatok
@@ -36,6 +37,7 @@ REPRESENTATIVES = [*"aStlrvAé中ſʰǅ9²' \n\r\t!/。😀", "\u0301", "\u3000"
 TAIL = "xy zzz, " * 10
 TUPLES = int(os.environ.get("NUMBATOK_TUPLES", "5"))
 CORPORA = os.environ.get("NUMBATOK_CORPORA")
+PATTERNS = {**SINGLE, "kimi": patterns.KIMI_PATTERN}
 SEQUENCES = {"deepseek": patterns.split_of(patterns.DEEPSEEK_PATTERNS), "starcoder": patterns.DIGITS_THEN_GPT2}
 SPLITS = {**{name: patterns.split_of(pattern) for name, pattern in PATTERNS.items()}, **SEQUENCES}
 RANDOM_TEXTS = 1_000_000
