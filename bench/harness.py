@@ -16,13 +16,16 @@ import platform
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from numbatok.measure import Rounds, interleave
+
+__all__ = ["RESULTS", "Ratio", "Rounds", "environment", "interleave", "ratio", "save", "write_section"]
+
 RESULTS = Path(__file__).parent / "results"
-Rounds = dict[str, list[float]]
 
 
 class Ratio(NamedTuple):
@@ -36,30 +39,17 @@ class Ratio(NamedTuple):
         return f"{self.median:.2f} ({self.least:.2f}-{self.greatest:.2f})"
 
 
-def interleave(
-    contestants: Mapping[str, Callable[[], Any]], rounds: int = 9, before: Mapping[str, Callable[[], Any]] | None = None
-) -> Rounds:
-    """Time each contestant once a round, in turn; ``before`` runs untimed ahead of its contestant."""
-    seconds: Rounds = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, run in contestants.items():
-            if before and name in before:
-                before[name]()
-            start = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - start)
-    return seconds
-
-
 def ratio(seconds: Rounds, slower: str, faster: str) -> Ratio:
     """Give how many times the time of ``faster`` the other one took, round by round."""
     values = [one / other for one, other in zip(seconds[slower], seconds[faster], strict=True)]
     return Ratio(statistics.median(values), min(values), max(values))
 
 
-def environment() -> dict[str, Any]:
+PACKAGES = ("numbatok", "numba", "llvmlite", "numpy", "tiktoken")
+
+
+def environment(packages: Sequence[str] = PACKAGES) -> dict[str, Any]:
     """Give what a reader needs to place a result: versions, processor, cores, commit."""
-    packages = ("numbatok", "numba", "llvmlite", "numpy", "tiktoken")
     return {
         "date": time.strftime("%Y-%m-%d"),
         "commit": _commit(),
@@ -81,6 +71,34 @@ def _cpu() -> str:
     import llvmlite.binding
 
     return f"{llvmlite.binding.get_host_cpu_name()} ({platform.machine()})"
+
+
+def write_section(path: Path, name: str, section: Mapping[str, Any]) -> None:
+    """Put a section into a file of results, in the place of an older one of that name; a row takes one line."""
+    results = json.loads(path.read_text()) if path.exists() else {}
+    results[name] = section
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sections = ",\n".join(f"{json.dumps(key)}: {_lines(value)}" for key, value in results.items())
+    path.write_text("{\n" + sections + "\n}\n")
+
+
+def _lines(section: Mapping[str, Any]) -> str:
+    parts = []
+    for key, value in section.items():
+        text = json.dumps(value)
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            text = "[\n  " + ",\n  ".join(json.dumps(_short(row)) for row in value) + "\n ]"
+        parts.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}"
+
+
+def _short(value: Any) -> Any:
+    """Round every float to four digits: no clock here gives more."""
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    if isinstance(value, list):
+        return [_short(one) for one in value]
+    return {key: _short(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
 def save(name: str, results: Mapping[str, Any]) -> Path:

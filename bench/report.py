@@ -55,6 +55,11 @@ def insert(readme: str) -> str:
     return f"{before}{START}\n{tables()}\n{END}{after}"
 
 
-if __name__ == "__main__":
+def write() -> None:
+    """Write the figures into the README."""
     path = ROOT / "README.md"
     path.write_text(insert(path.read_text()))
+
+
+if __name__ == "__main__":
+    write()

@@ -271,7 +271,7 @@ class Encoding(ColumnEncoding):
         allowed = self._allowed(text, allowed_special, disallowed_special)
         if not (allowed or self._front or add_special_tokens):
             return self.encode_ordinary(text)
-        ids: list[int] = self._encode_parts([self._whole(text, allowed, add_special_tokens)], 1).tokens.tolist()
+        ids: list[int] = self._encode_single(self._whole(text, allowed, add_special_tokens)).tolist()
         return ids
 
     def encode_to_numpy(
@@ -286,7 +286,7 @@ class Encoding(ColumnEncoding):
         allowed = self._allowed(text, allowed_special, disallowed_special)
         if not (allowed or self._front or add_special_tokens):
             return self.encode_flat(text)
-        return self._encode_parts([self._whole(text, allowed, add_special_tokens)], 1).tokens
+        return self._encode_single(self._whole(text, allowed, add_special_tokens))
 
     def encode_ordinary_batch(self, text: Iterable[Text], *, num_threads: int | None = None) -> list[list[int]]:
         """Encode many texts as :meth:`encode_ordinary` does, on ``num_threads`` threads (None: all cores).

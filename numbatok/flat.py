@@ -47,14 +47,7 @@ class FlatEncoding(Vocabulary):
         >>> numbatok.get_encoding("gpt2").encode_flat(b"hello world")
         array([31373,   995], dtype=uint32)
         """
-        if self._front:
-            return self._encode_parts([self._parts(text, {})], 1).tokens
-        worker = self._pool.take()
-        try:
-            ids = self._encode_text(worker, text)
-            return ids.copy() if ids.base is worker.output else ids
-        finally:
-            self._pool.give_back(worker)
+        return self._encode_single(self._parts(text, {}) if self._front else [(text, None)])
 
     def encode_batch_flat(self, texts: Iterable[Text], *, threads: int | None = None) -> Ragged:
         """Encode many texts to one array of ids and the offsets of the rows; special tokens are ordinary text.
@@ -144,6 +137,17 @@ class FlatEncoding(Vocabulary):
     def _parts(self, text: Text, special: Mapping[str, int]) -> list[Part]:
         """Give the ordinary parts of a text between those tokens that are taken as a whole."""
         return self._front.parts(text, special) if self._front else list(split_at_specials(text, special))
+
+    def _encode_single(self, parts: list[Part]) -> Ids:
+        """Encode the parts of one text: most often it is one part, and needs no batch."""
+        if len(parts) != 1 or parts[0][1] is not None:
+            return self._encode_parts([parts], 1).tokens
+        worker = self._pool.take()
+        try:
+            ids = self._encode_text(worker, parts[0][0])
+            return ids.copy() if ids.base is worker.output else ids
+        finally:
+            self._pool.give_back(worker)
 
     def _encode_parts(self, texts: list[list[Part]], threads: int | None) -> Ragged:
         """Encode the parts of texts as one batch, and put the tokens between them behind each."""

@@ -93,8 +93,7 @@ def _make(name: str) -> Encoding:
         plugins = _read_plugins()
         if name not in ENCODING_CONSTRUCTORS:
             raise ValueError(
-                f"Unknown encoding {name}.\n"
-                f"Plugins found: {sorted(set(plugins.values()))}\n"
+                f"Unknown encoding {name}. Plugins found: {sorted(set(plugins.values()))}. "
                 f"Available: {', '.join(ENCODING_CONSTRUCTORS)}"
             )
     return _construct(name)

@@ -17,7 +17,7 @@ from typing import Literal, NoReturn
 from numbatok.text import Text, bytes_of
 
 Names = Literal["all"] | Collection[str]
-Part = tuple[str | bytes, int | None]
+Part = tuple[Text, int | None]
 """An ordinary text, and the id of the special token behind it."""
 
 FEW = 4

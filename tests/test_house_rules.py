@@ -29,8 +29,8 @@ ORDER = [
     "decoder", "encoder", "bpe", "lists", "ragged", "text", "chunks", "worker", "batch", "ids", "invalid",
     "special", "unstable", "alphabet", "fields", "added", "normalize", "characters", "pieces", "front",
     "pretokenizer", "huggingface", "export", "vocabulary", "files", "load", "embedded", "convert", "flat",
-    "framing", "arrays", "columns", "encoding", "registry", "arrow", "polars", "core", "model", "warm", "__init__", "measure",
-    "cli", "__main__",
+    "framing", "arrays", "columns", "encoding", "registry", "arrow", "polars", "core", "model", "warm",
+    "__init__", "measure", "cli", "__main__",
 ]
 # Who may spell a name (of a variable, attribute or import) or give an option ("name="), and what nobody may.
 OWNED = {
