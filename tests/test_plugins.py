@@ -339,7 +339,7 @@ def test_without_tiktoken(tmp_path: Path) -> None:
         try:
             numbatok.get_encoding("nope")
         except ValueError as error:
-            print(json.dumps([numbatok.list_encoding_names(), str(error).split("\\n")[:2]]))
+            print(json.dumps([numbatok.list_encoding_names(), str(error)[:42]]))
         """
     )
-    assert found == [list(registry.EMBEDDED), ["Unknown encoding nope.", "Plugins found: []"]]
+    assert found == [list(registry.EMBEDDED), "Unknown encoding nope. Plugins found: []. "]
