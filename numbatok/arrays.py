@@ -143,7 +143,7 @@ def map_column(
     chunks = column.chunks or [pa.array([], kind)]
     if null == "error":
         _refuse_nulls(column)
-    if kind != column.type and column.chunks:
+    if _is_by_value(column.type) and column.chunks:
         pairs = [_values_of(chunk) for chunk in chunks]
         if column.rows >= max(len(values) for values, _ in pairs):
             return column.result(_made_by_value(column, pairs, make, empty), narrow)
@@ -153,12 +153,14 @@ def map_column(
 
 def _text_type(column: Column) -> pa.DataType:
     """Give the type of a column, or that of the values of its dictionaries or runs."""
-    kind = column.type
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        kind = kind.value_type
+    kind = column.type.value_type if _is_by_value(column.type) else column.type
     if kind not in READABLE and kind not in VIEWS and not pa.types.is_null(kind):
         raise TypeError(f"{column.name} is of type {column.type}; these types are taken: {TEXTS}")
     return kind
+
+
+def _is_by_value(kind: pa.DataType) -> bool:
+    return pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)  # type: ignore[no-any-return]
 
 
 def _refuse_nulls(column: Column) -> None:
@@ -191,26 +193,35 @@ def _made_by_value(
     """Make each value of a dictionary or of runs once, and take one for each row; with ``empty`` a null is empty."""
     made: list[pa.Array] = []
     known: tuple[Any, ...] = ()
-    for values, indices in pairs:
-        memory = (len(values), values.offset, *(buffer and buffer.address for buffer in values.buffers()))
-        if memory != known:  # else the dictionary is that of the last chunk
-            known, texts = memory, as_text(values)
+    for chunk, (values, indices) in enumerate(pairs):
+        if _memory(values) != known:  # else the dictionary is that of the last chunk
+            known, texts = _memory(values), as_text(values)
             if empty:
                 texts = without_nulls(pa.concat_arrays([texts, pa.array([""], texts.type)]))
             try:
                 rows = make(texts)
             except RowError as error:
-                place = _row_of_value(indices, error.row, sum(map(len, made)))
-                raise ValueError(f"{column.name}: {place}: {error}") from None
+                where = _row_of_value(pairs[chunk:], error.row, sum(map(len, made)))
+                raise ValueError(f"{column.name}: {where}: {error}") from None
         if empty and indices.null_count:
             indices = pc.fill_null(indices.cast(pa.int64()), len(values))
         made.append(lists.take_rows(rows, indices))
     return made
 
 
-def _row_of_value(indices: pa.Array, value: int, first: int) -> str:
-    row = indices.index(value).as_py()
-    return f"row {first + row}" if row >= 0 else f"value {value} of its dictionary"
+def _memory(array: pa.Array) -> tuple[Any, ...]:
+    """Give what two arrays share that are one and the same."""
+    return (len(array), array.offset, *(buffer and buffer.address for buffer in array.buffers()))
+
+
+def _row_of_value(pairs: list[tuple[pa.Array, pa.Array]], value: int, first: int) -> str:
+    """Name the first row, counted from ``first`` on, that has a value of the first dictionary."""
+    for values, indices in pairs:
+        row = indices.index(value).as_py()
+        if row >= 0 and _memory(values) == _memory(pairs[0][0]):
+            return f"row {first + row}"
+        first += len(indices)
+    return f"value {value} of its dictionary"
 
 
 def _values_of(array: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -250,7 +261,12 @@ def bytes_of(array: pa.Array) -> list[bytes]:
 
 def nulls_of(array: pa.Array) -> npt.NDArray[np.bool_]:
     """Give bool[rows], whether each is null; a row of runs or of a dictionary is, if its value is."""
-    nulls: npt.NDArray[np.bool_] = array.is_null().to_numpy(zero_copy_only=False)
+    if _is_by_value(array.type):
+        values, indices = _values_of(array)
+        found = pc.fill_null(pc.take(values.is_null(), indices), True)
+    else:
+        found = array.is_null()
+    nulls: npt.NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
     return nulls
 
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from numbatok._jit import kernel, read_data
 from numbatok._llvm import load8, load32, store8, store32
+from numbatok.joins import POINTS, find_crossings, find_joins
 from numbatok.split.patterns import Split
 from numbatok.table import EMPTY, ID_BITS, NO_ID, NO_RANK, TABLES, insert_pairs, insert_pieces
 from numbatok.unicode import load_class_table
@@ -27,6 +28,21 @@ from numbatok.unicode import load_class_table
 Ids = npt.NDArray[np.uint32]
 Bytes = npt.NDArray[np.uint8]
 
+TABLE_NAMES = (
+    *(
+        "classes",
+        "pair_slots",
+        "merged",
+        "byte_ids",
+        "byte_pairs",
+        "joins",
+        "crossings",
+        "piece_slots",
+        "blob",
+        "starts",
+    ),
+)
+"""The arrays of a model whose addresses are in its record."""
 BYTES = 256
 MISSING = (1 << ID_BITS) - BYTES
 """Stands for byte 0 where the vocabulary does not have it, MISSING + 1 for byte 1, and so on; never an id."""
@@ -139,8 +155,9 @@ class Model:
         self.piece_slots = np.full(1 << piece_bits, NO_ID, np.uint32)
         self.byte_pairs = self._byte_pairs()
         self.merged = merges.merged
+        self.joins, self.crossings = self._joins()
         self.tables = np.zeros(1, TABLES)
-        for name in ("classes", "pair_slots", "merged", "byte_ids", "byte_pairs", "piece_slots", "blob", "starts"):
+        for name in TABLE_NAMES:
             self.tables[name] = address(getattr(self, name))
         self.tables["pair_shift"], self.tables["piece_shift"] = 64 - pair_bits, 64 - piece_bits
         self.tables["ids"], self.tables["whole"] = self.ids, whole
@@ -227,6 +244,13 @@ class Model:
         for left, right, rank in zip(lefts[both].tolist(), rights[both].tolist(), ranks[both].tolist(), strict=True):
             table[byte_of[left] * BYTES + byte_of[right]] = rank
         return table
+
+    def _joins(self) -> tuple[npt.NDArray[np.uint64], Ids]:
+        """Give the characters that merging joins first (see joins.py); none where parts of merges are no tokens."""
+        if self.incomplete:
+            return np.full(POINTS, np.uint64(NO_RANK) << np.uint64(32), np.uint64), np.full(1, NO_RANK, np.uint32)
+        joins = find_joins(self.merges, self.byte_ids, self.byte_pairs, self.ids)
+        return joins, find_crossings(self.merges, self.starts, self.blob)
 
     def token_bytes(self, token: int) -> bytes:
         """Give the bytes of one id; empty for a gap."""

@@ -23,11 +23,13 @@ import numpy as np
 
 from numbatok._jit import kernel
 from numbatok._llvm import leading_zeros, load8, load32, load64, minimum16, store32, store64, trailing_zeros
+from numbatok.joins import BORDER, join_at
 from numbatok.table import NO_RANK, pair_rank
 
 U0, U1, U2, U4, U8, U32, U63 = (np.uint64(value) for value in (0, 1, 2, 4, 8, 32, 63))
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 LOW8, LOW32 = np.uint64(0xFF), np.uint64(0xFFFFFFFF)
+ASCII_END, BORDER_BYTE = np.uint64(0x80), np.uint64(BORDER)
 
 SHORT_LIMIT = np.uint64(64)
 """Longest piece, in bytes, that the one-word list takes."""
@@ -49,8 +51,11 @@ def row_entry(rank, position):
 
 @kernel
 def start_row(t, at, width, row, tokens):
-    """Fill the row with the byte pairs and the tokens with the byte ids; gives the number of vectors in the row."""
-    last = load8(at)
+    """Fill the row with the pairs and the tokens with the ids that merging starts from; gives where symbols start.
+
+    Bytes, or characters where they are sure to be joined first (see joins.py).
+    """
+    last, seen = load8(at), load8(at)
     store32(tokens, load32(t.byte_ids + last * U4))
     for position in range(U1, width):
         byte = load8(at + position)
@@ -58,10 +63,42 @@ def start_row(t, at, width, row, tokens):
         rank = load32(t.byte_pairs + ((last << U8) | byte) * U4)
         store32(row + (position - U1) * U4, row_entry(rank, position - U1))
         last = byte
-    vectors = (width + ROW_WIDTH - U1) // ROW_WIDTH
-    for position in range(width - U1, vectors * ROW_WIDTH):
+        seen |= byte
+    for position in range(width - U1, vectors_of(width) * ROW_WIDTH):
         store32(row + position * U4, NOTHING)
-    return vectors
+    if seen < ASCII_END:
+        return ALL >> (SHORT_LIMIT - width)
+    return join_row(t, at, width, row, tokens)
+
+
+@kernel
+def join_row(t, at, width, row, tokens):
+    """Join characters in a row of bytes; gives where symbols start."""
+    alive, before, last, position = U0, U0, BORDER_BYTE, U0
+    joined = False
+    while position < width:
+        found, step = join_at(t, at + position, at + width, last), U1
+        if found:
+            step = found >> U32
+            store32(tokens + position * U4, found & LOW32)
+            for inner in range(U1, step):
+                store32(row + (position + inner) * U4, NOTHING)
+        if alive and (found or joined):
+            left, right = load32(tokens + before * U4), load32(tokens + position * U4)
+            store32(row + before * U4, row_entry(pair_rank(t.pair_slots, t.pair_shift, left, right), before))
+        alive |= U1 << position
+        before, joined = position, found != U0
+        position += step
+        last = load8(at + position - U1)
+    if joined:
+        store32(row + before * U4, NOTHING)
+    return alive
+
+
+@kernel
+def vectors_of(width):
+    """Give the number of vectors in a row of ``width`` entries."""
+    return (width + ROW_WIDTH - U1) // ROW_WIDTH
 
 
 @kernel
@@ -80,8 +117,7 @@ def merge_short(t, at, width, scratch, out):
     Contract: ``scratch`` has SHORT_SCRATCH bytes, ``out`` takes ``width`` ids.
     """
     row, tokens = scratch, scratch + SHORT_LIMIT * U4
-    vectors = start_row(t, at, width, row, tokens)
-    alive = ALL >> (SHORT_LIMIT - width)
+    alive, vectors = start_row(t, at, width, row, tokens), vectors_of(width)
     least = row_minimum(row, vectors)
     while least != NOTHING:
         left = least & LOW8
@@ -146,21 +182,41 @@ def push(heap, size, entry):
 
 
 @kernel
-def start_heap(t, at, width, tokens, ranks, heap):
-    """Fill tokens and ranks from the bytes and make a heap of all pairs that can merge; gives its size."""
-    size = U0
-    last = load8(at)
-    store32(tokens, load32(t.byte_ids + last * U4))
-    for position in range(U1, width):
-        byte = load8(at + position)
-        store32(tokens + position * U4, load32(t.byte_ids + byte * U4))
-        rank = load32(t.byte_pairs + ((last << U8) | byte) * U4)
-        store32(ranks + (position - U1) * U4, rank)
+def start_list(t, at, width, tokens, following, previous):
+    """Fill the list with the symbols that merging starts from: characters that are sure to be joined first, and bytes.
+
+    A symbol stands at the position of its first byte.
+    """
+    position, before, last = U0, ALL, BORDER_BYTE
+    while position < width:
+        found = join_at(t, at + position, at + width, last)
+        step = found >> U32 if found else U1
+        token = found & LOW32 if found else load32(t.byte_ids + load8(at + position) * U4)
+        store32(tokens + position * U4, token)
+        store32(following + position * U4, position + step)
+        store32(previous + position * U4, before)
+        before = position
+        position += step
+        last = load8(at + position - U1)
+
+
+@kernel
+def start_heap(t, at, width, tokens, ranks, following, heap):
+    """Fill the ranks of all pairs and make a heap of those that can merge; gives its size."""
+    size, left = U0, U0
+    right = load32(following)
+    while right < width:
+        after = load32(following + right * U4)
+        if after == left + U2:  # two bytes
+            rank = load32(t.byte_pairs + ((load8(at + left) << U8) | load8(at + right)) * U4)
+        else:
+            rank = pair_rank(t.pair_slots, t.pair_shift, load32(tokens + left * U4), load32(tokens + right * U4))
+        store32(ranks + left * U4, rank)
         if rank != NO_RANK:
-            store64(heap + size * U8, (rank << U32) | (position - U1))
+            store64(heap + size * U8, (rank << U32) | left)
             size += U1
-        last = byte
-    store32(ranks + (width - U1) * U4, NO_RANK)
+        left, right = right, after
+    store32(ranks + left * U4, NO_RANK)
     index = size // U2
     while index > U0:
         index -= U1
@@ -189,10 +245,8 @@ def merge_long(t, at, width, scratch, out):
     heap = scratch
     tokens = heap + U2 * width * U8
     ranks, following, previous = tokens + step, tokens + U2 * step, tokens + (U2 + U1) * step
-    size = start_heap(t, at, width, tokens, ranks, heap)
-    for position in range(width):
-        store32(following + position * U4, position + U1)
-        store32(previous + position * U4, position - U1)
+    start_list(t, at, width, tokens, following, previous)
+    size = start_heap(t, at, width, tokens, ranks, following, heap)
     while size:
         entry = load64(heap)
         left, rank = entry & LOW32, entry >> U32

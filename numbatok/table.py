@@ -28,6 +28,8 @@ TABLES = np.dtype(
         ("merged", "u8"),  # uint32[merges]: rank -> id that the merge makes
         ("byte_ids", "u8"),  # uint32[256]: byte -> id
         ("byte_pairs", "u8"),  # uint32[65536]: two bytes, first one high -> rank of their merge or NO_RANK
+        ("joins", "u8"),  # uint64[65536]: code point -> rank << 32 | token, see joins.py
+        ("crossings", "u8"),  # uint32[257 * 256]: bytes at a border -> rank
         ("piece_slots", "u8"),  # uint32[2**k]: ids hashed by their bytes, NO_ID where free
         ("piece_shift", "u8"),  # 64 - k
         ("blob", "u8"),  # uint8: the bytes of all tokens one after the other, 16 bytes of slack behind

@@ -25,7 +25,7 @@ PACKAGE = Path(numbatok.__file__).parent
 # Each module may import only modules that stand before it.
 ORDER = [
     "_jit", "_llvm", "swar", "unicode", "table", "cache", "split", "split.cuts", "split.masks", "split.gpt2",
-    "split.cl100k", "split.o200k", "split.deepseek", "split.scan", "split.dual", "split.patterns", "merge",
+    "split.cl100k", "split.o200k", "split.deepseek", "split.scan", "split.dual", "split.patterns", "joins", "merge",
     "decoder", "encoder", "bpe", "lists", "ragged", "text", "chunks", "worker", "batch", "ids", "invalid",
     "special", "unstable", "alphabet", "fields", "added", "normalize", "characters", "pieces", "front",
     "pretokenizer", "huggingface", "export", "vocabulary", "files", "load", "embedded", "convert", "flat",
