@@ -244,14 +244,28 @@ def rows_of(array: pa.Array) -> Rows:
 
     Contract: the type is one of :data:`READABLE`.
     """
-    _, edges, data = array.buffers()
+    array = without_nulls(array)
+    data = array.buffers()[2]
+    return Rows(data.address if data else 0, _offsets_of(array).astype(np.int64, copy=False), array)
+
+
+def _offsets_of(array: pa.Array) -> npt.NDArray[Any]:
+    edges = array.buffers()[1]
     if len(array) == 0 or edges is None:
-        return Rows(0, np.zeros(len(array) + 1, np.int64), array)
+        return np.zeros(len(array) + 1, np.int64)
     kind = np.dtype(np.int64 if array.type == lists.large_form(array.type) else np.int32)
-    offsets = np.frombuffer(edges, kind, len(array) + 1, array.offset * kind.itemsize)
-    if array.null_count and np.any(np.diff(offsets)[nulls_of(array)]):
-        return rows_of(without_nulls(array))
-    return Rows(data.address if data else 0, offsets.astype(np.int64, copy=False), array)
+    return np.frombuffer(edges, kind, len(array) + 1, array.offset * kind.itemsize)
+
+
+def without_nulls(array: pa.Array) -> pa.Array:
+    """Give a text array with an empty text in place of each null; in place, unless a null row holds bytes."""
+    if array.null_count == 0:
+        return array
+    if np.any(np.diff(_offsets_of(array))[nulls_of(array)]):
+        return pc.fill_null(array, pa.scalar(b"", array.type))
+    _, edges, data = array.buffers()
+    buffers = [None, edges, data or pa.py_buffer(b"")]
+    return pa.Array.from_buffers(array.type, len(array), buffers, offset=array.offset)
 
 
 def bytes_of(array: pa.Array) -> list[bytes]:
@@ -268,11 +282,6 @@ def nulls_of(array: pa.Array) -> npt.NDArray[np.bool_]:
         found = array.is_null()
     nulls: npt.NDArray[np.bool_] = found.to_numpy(zero_copy_only=False)
     return nulls
-
-
-def without_nulls(array: pa.Array) -> pa.Array:
-    """Give an array with an empty text in place of each null."""
-    return pc.fill_null(array, pa.scalar(b"", array.type)) if array.null_count else array
 
 
 def together(chunks: list[pa.Array]) -> list[pa.Array]:

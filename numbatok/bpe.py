@@ -165,10 +165,8 @@ class Model:
             self.tables[name] = value
         self.address = address(self.tables)
         pairs = (address(merges.lefts), address(merges.rights), address(merges.ranks), len(merges.lefts))
-        if insert_pairs(address(self.pair_slots), 64 - pair_bits, *pairs):
-            raise ValueError("two merges have the same pair of ids")
-        if insert_pieces(self.address):
-            raise ValueError("two ids have the same bytes")
+        if insert_pairs(address(self.pair_slots), 64 - pair_bits, *pairs) or insert_pieces(self.address):
+            raise ValueError("two merges have the same pair of ids, or two ids the same bytes")
         self._add_specials()
 
     @classmethod
