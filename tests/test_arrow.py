@@ -227,6 +227,13 @@ def test_values_are_made_once(enc: Encoding, encoded: list[tuple[Rows, Ragged]])
     assert [len(rows.offsets) for rows, _ in encoded] == [3, 3]
 
 
+def test_dictionaries_that_differ(enc: Encoding) -> None:
+    """Chunks may have dictionaries of their own, of one size."""
+    words = [["a b", "c"], ["d", "e f"], ["d", "e f"]]
+    chunks = [pa.DictionaryArray.from_arrays(pa.array([1, 0, None]), pa.array(values)) for values in words]
+    check(enc, pa.chunked_array(chunks), [row for a, b in words for row in (b, a, None)])
+
+
 def test_slice_of_a_large_dictionary(enc: Encoding, encoded: list[tuple[Rows, Ragged]]) -> None:
     """A few rows of a dictionary of many values: the rows are encoded, not the values."""
     for values in (pa.array([f"value {i}" for i in range(1000)]), pa.array(["x"] * 1000, pa.string_view())):
@@ -327,9 +334,10 @@ def test_text_is_read_in_place(enc: Encoding, kind: pa.DataType, encoded: list[t
         encoded.clear()
         enc.encode_arrow(column)
         assert [rows.base for rows, _ in encoded] == [base]
-    encoded.clear()
-    enc.encode_arrow(holed)
-    assert [rows.base for rows, _ in encoded] == [holed.buffers()[2].address]
+    for null in ("null", "empty"):
+        encoded.clear()
+        enc.encode_arrow(holed, null=null)  # type: ignore[arg-type]
+        assert [rows.base for rows, _ in encoded] == [holed.buffers()[2].address]
     if kind == lists.large_form(kind):
         assert encoded[0][0].offsets.ctypes.data == holed.buffers()[1].address
 
@@ -737,8 +745,10 @@ def test_errors_name_the_column(enc: Encoding) -> None:
 
 
 @pytest.mark.parametrize("fronted", [False, True])
-def test_bytes_without_a_token(fronted: bool) -> None:
+@pytest.mark.parametrize("small", [0, arrays.SMALL])
+def test_bytes_without_a_token(fronted: bool, small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A vocabulary without some byte: the row that holds it is named, in any chunk, by any type."""
+    monkeypatch.setattr(arrays, "SMALL", small)
     letters = {bytes([byte]): byte for byte in b"abc \n"}
     enc = Encoding("abc", pat_str=GPT2_PATTERNS[0], mergeable_ranks=letters, special_tokens={})
     if fronted:
@@ -749,7 +759,8 @@ def test_bytes_without_a_token(fronted: bool) -> None:
     array = pa.array(rows)
     runs = pc.run_end_encode(array)
     dictionary = made(rows, DICTIONARIES[0])
-    for column in (array, array[:5], pa.chunked_array([good, array[4:]]), dictionary, dictionary[:5], runs):
+    chunks = [pa.chunked_array([one[:2], one[2:4], one[4:]]) for one in (array, dictionary, runs)]
+    for column in (array, array[:5], pa.chunked_array([good, array[4:]]), dictionary, dictionary[:5], runs, *chunks):
         for call in (enc.encode_arrow, enc.count_arrow, lambda column: enc.truncate_arrow(column, 1)):
             with pytest.raises(ValueError, match="the column: row 4: the vocabulary has no token for byte 0x64"):
                 call(column)
@@ -949,6 +960,7 @@ def test_fronts_truncate(fronts: list[Encoding]) -> None:
         everything.truncate_arrow(pa.array(rows), 3)
 
 
+@pytest.mark.skipif(JIT_OFF, reason="entering large vocabularies into new caches takes a minute then")
 def test_other_encodings() -> None:
     """The embedded encodings, with ids above 16 bits and specials by name."""
     for name, special in (("cl100k_base", "<|fim_prefix|>"), ("o200k_base", "<|endofprompt|>"), ("p50k_edit", None)):
