@@ -21,6 +21,7 @@ from numbatok.registry import get_encoding, list_encoding_names
 from numbatok.warm import warmup
 
 if TYPE_CHECKING:
+    from numbatok import arrow as arrow
     from numbatok import core as core
     from numbatok import load as load
 else:
@@ -33,7 +34,7 @@ else:
 
 
 __version__ = "0.1.0"
-_MODULES = ("core", "load")
+_MODULES = ("arrow", "core", "load")
 
 __all__ = [
     "Encoding",

@@ -66,12 +66,15 @@ def warmup() -> WarmUp:
 
 def _call_everything(enc: Encoding) -> None:
     """Make one call of each kind; the sizes and types of the arguments decide nothing, so one of each is enough."""
+    import pyarrow as pa  # takes its time, and only this call needs it
+
     ids = enc.encode_batch_flat([TEXT * (PARALLEL_BYTES // len(TEXT) + 1)], threads=THREADS).tokens
     enc.count_batch([TEXT], threads=1)
     enc.encode_ordinary(NOT_TEXT)
     enc.split(TEXT)
     enc.encode_single_token("word")
     enc.decode_bytes(ids)
+    enc.decode_arrow(enc.encode_arrow(pa.array([TEXT]), bos=0))
     at, size, _owner = text_span(TEXT)
     find_cut(at, 1, size)
 
