@@ -145,14 +145,14 @@ ISOLATED_PATTERNS: dict[str, tuple[str, ...]] = {
 PRE_TOKENIZERS: dict[str, Callable[[], Any]] = {
     "byte-level": byte_level(),
     "byte-level-prefix": byte_level(prefix=True),
+    "no-split": byte_level(use_regex=False),
+    "no-split-prefix": byte_level(prefix=True, use_regex=False),
     "starcoder": byte_level(pre_tokenizers.Digits(individual_digits=True)),
     **{name: functools.partial(split_sequence, *stages) for name, stages in ISOLATED_PATTERNS.items()},
 }
 """Those that a kernel splits."""
 
 SLOW_PRE_TOKENIZERS: dict[str, Callable[[], Any]] = {
-    "no-split": byte_level(use_regex=False),
-    "no-split-prefix": byte_level(prefix=True, use_regex=False),
     "digits-prefix": byte_level(pre_tokenizers.Digits(individual_digits=True), prefix=True),
     "digits-runs": byte_level(pre_tokenizers.Digits(individual_digits=False)),
     "llama3-prefix": byte_level(
