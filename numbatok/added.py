@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from numbatok._jit import read_data
+from numbatok.names import any_of
 
 Normalize = Callable[[str], str]
 Part = tuple[str, int | None]
@@ -99,8 +100,8 @@ class _Finder:
 
     def __init__(self, tokens: dict[str, AddedToken]) -> None:
         self._tokens = tokens
-        names = sorted(filter(None, tokens), key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, names))) if names else None
+        names = list(filter(None, tokens))
+        self._pattern = re.compile(any_of(names)) if names else None
 
     def split(self, text: str, special: Container[str]) -> Iterator[Part]:
         """Give the parts of a text, as :meth:`AddedTokens.split` does for both of its finders."""

@@ -11,6 +11,7 @@ addresses of this process: it is rebuilt, never pickled.
 
 from __future__ import annotations
 
+import itertools
 import lzma
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -196,10 +197,11 @@ class Model:
         _check_ranks(tokens)
         known = {bytes([byte]): MISSING + byte for byte in range(BYTES)} | dict(ranks)
         merged = [(token, rank) for token, rank in tokens if len(token) > 1]
+        sizes_met = sorted({len(token) for token in known})  # a cut elsewhere leaves no token
         pairs = [
             (known[token[:cut]], known[token[cut:]], place)
             for place, (token, _) in enumerate(merged)
-            for cut in range(1, len(token))
+            for cut in itertools.takewhile(lambda size, token=token: size < len(token), sizes_met)  # type: ignore[misc]
             if token[:cut] in known and token[cut:] in known
         ]
         lefts, rights, places = np.array(pairs, np.uint32).reshape(-1, 3).T.copy()

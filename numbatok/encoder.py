@@ -63,9 +63,9 @@ worker_at = record_at(WORKER)
 BATCH = 256
 """Pieces that one round splits, hashes and looks up."""
 SLACK = 16
+"""Ids of room behind the last one."""
 PIECE_BYTES = 96
 """Room for a piece of LONG_KEY bytes, and to read on behind it."""
-"""Ids of room behind the last one."""
 DONE, NOT_UTF8, NEEDS_SCRATCH = 0, 1, 2
 
 U0, U1, U4, U8, U16 = (np.uint64(value) for value in (0, 1, 4, 8, 16))

@@ -194,7 +194,7 @@ class Encoding(ColumnEncoding):
         if format == "huggingface":
             data = self._to_json().encode()
         elif format == "tiktoken":
-            data = to_tiktoken(self._model, self._mergeable_ranks, self._encode_single_piece)
+            data = to_tiktoken(self._model, self._mergeable_ranks, from_ranks=self._tokenizer is None)
         else:
             raise ValueError(f'format is {format!r}; give "huggingface" or "tiktoken"')
         with new_file(os.fspath(path)) as file:

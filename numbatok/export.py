@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,11 @@ from numbatok.huggingface import PARTS, Tokenizer
 from numbatok.pieces import read_otherwise
 from numbatok.split.patterns import CL100K_ONIGURUMA, CL100K_PATTERN, GPT2_PATTERNS
 
-Merge = Callable[[bytes], list[int]]
-
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
 
 
-def to_tiktoken(model: Model, ranks: Mapping[bytes, int], merge: Merge) -> bytes:
-    """Give the rank file of a vocabulary.
+def to_tiktoken(model: Model, ranks: Mapping[bytes, int], from_ranks: bool) -> bytes:
+    """Give the rank file of a vocabulary; one that was made from ranks can always be written.
 
     Raises:
         ValueError: tiktoken would give other ids: merges do not come in the order of the ids that they make, or a token
@@ -41,13 +39,27 @@ def to_tiktoken(model: Model, ranks: Mapping[bytes, int], merge: Merge) -> bytes
             "a rank file says that merges come in the order of the ids that they make, and here they do not; "
             'save it with format="huggingface"'
         )
-    strange = None if model.whole else next((token for token, rank in ranks.items() if merge(token) != [rank]), None)
+    strange = None if from_ranks else unreached(model, ranks)
     if strange is not None:
         raise ValueError(
             f"tiktoken reads a piece that is a token as that token, and merging does not give the token {strange!r}; "
             'save it with format="huggingface"'
         )
     return b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks.items())
+
+
+def unreached(model: Model, ranks: Mapping[bytes, int]) -> bytes | None:
+    """Give a token that merging its bytes does not give, whole pieces not looked up; None if there is none."""
+    lefts, rights, places, merged = (array.tolist() for array in model.merges)
+    pairs = {(left, right): (place, merged[place]) for left, right, place in zip(lefts, rights, places, strict=True)}
+    for token, rank in ranks.items():
+        ids = model.byte_ids[list(token)].tolist()
+        while found := [(pairs[pair], at) for at, pair in enumerate(itertools.pairwise(ids)) if pair in pairs]:
+            (_, made), at = min(found)
+            ids[at : at + 2] = [made]
+        if ids != [rank]:
+            return token
+    return None
 
 
 def to_tokenizer(

@@ -64,5 +64,10 @@ class Node:
 
     def shown(self) -> str:
         """Give the value in a short form for an error."""
-        words = repr(self.value)
-        return words if len(words) <= MOST_SHOWN else f"{words[:MOST_SHOWN]}..."
+        return shown(self.value)
+
+
+def shown(value: Any) -> str:
+    """Give a value in a short form for an error."""
+    words = repr(value)
+    return words if len(words) <= MOST_SHOWN else f"{words[:MOST_SHOWN]}..."

@@ -23,7 +23,7 @@ import numpy as np
 from numbatok.added import AddedToken, AddedTokens, Normalize
 from numbatok.alphabet import to_bytes
 from numbatok.bpe import BLOB_SLACK, MISSING, Merges, Model
-from numbatok.fields import Node
+from numbatok.fields import Node, shown
 from numbatok.front import Front
 from numbatok.normalize import normalizer_of
 from numbatok.pretokenizer import Plan, plan_of
@@ -98,8 +98,8 @@ def read_tokenizer(text: str, file: str, slow_split: bool = False) -> Tokenizer:
     """
     try:
         root = Node(json.loads(text), file)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{file}: not a JSON file: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file}: not a JSON file that can be read: {error}") from None
     _refuse_cutting(root)
     model = _checked_model(root.node("model"))
     vocabulary = _vocabulary(model.node("vocab"))
@@ -107,12 +107,19 @@ def read_tokenizer(text: str, file: str, slow_split: bool = False) -> Tokenizer:
     plan = plan_of(root.node("pre_tokenizer", None), slow_split)
     added = _added_tokens(root.node("added_tokens", []), vocabulary, normalize)
     before, behind = around(root.node("post_processor", None))
-    merges = _merges(model.node("merges"), vocabulary)
     foreign = {token: number for token, number in vocabulary.items() if not to_bytes(token)}
+    merges = _merges(model.node("merges"), vocabulary, foreign)
     tables = _tables(vocabulary, merges, foreign, added, normalize, plan, model)
+    if strange := [number for number in (*before, *behind) if not 0 <= number < tables.ids]:
+        raise root.node("post_processor").refused(f"{strange[0]} is no id of the vocabulary")
     parts = {name: root.node(name, None).value for name in PARTS}
     front = _front(plan, added, normalize)
     return Tokenizer(plan.pattern, tables, front, added, before, behind, foreign, parts, slow_split)
+
+
+def is_text(words: str) -> bool:
+    """Tell whether a ``str`` is text: a JSON file can spell halves of surrogate pairs, which are none."""
+    return words.isascii() or not any("\ud800" <= character <= "\udfff" for character in words)
 
 
 def _refuse_cutting(root: Node) -> None:
@@ -138,28 +145,36 @@ def _checked_model(model: Node) -> Node:
 
 def _vocabulary(node: Node) -> dict[str, int]:
     vocabulary: dict[str, int] = node.of(dict)
+    for token in vocabulary if not is_text("".join(vocabulary)) else ():
+        if not is_text(token):
+            raise node.refused(f"{shown(token)} holds half of a surrogate pair, which no text does")
     seen: set[int] = set()
     for token, number in vocabulary.items():
         if type(number) is not int or not 0 <= number < MISSING or number in seen:
             why = "is the id of another token, too" if number in seen else f"is no id (0 to {MISSING - 1})"
-            raise node.refused(f"{number!r}, of token {token!r}, {why}; each token has a whole number of its own")
+            raise node.refused(f"{number!r}, of token {shown(token)}, {why}; each token has a whole number of its own")
         seen.add(number)
     return vocabulary
 
 
-def _merges(node: Node, vocabulary: Mapping[str, int]) -> Merges:
-    """Read the merges, written as pairs or as texts with a blank between; of a pair met twice the last one counts."""
+def _merges(node: Node, vocabulary: Mapping[str, int], foreign: Mapping[str, int]) -> Merges:
+    """Read the merges, written as pairs or as texts with a blank between; of a pair met twice the last one counts.
+
+    One that has a part which is not spelled in the byte alphabet never comes about, and is left out.
+    """
     rows: dict[tuple[int, int], tuple[int, int]] = {}
     lines = [line for line in node.of(list) if not (isinstance(line, str) and line.startswith("#version"))]
     for rank, pair in enumerate(lines):
         parts = pair.split(" ") if isinstance(pair, str) else pair
         if not isinstance(parts, list) or len(parts) != 2:
-            raise node.refused(f"[{rank}] is {pair!r}; a merge is two tokens, as a list or with a blank between")
+            raise node.refused(f"[{rank}] is {shown(pair)}; a merge is two tokens, as a list or with a blank between")
         left, right = parts
         try:
-            rows[vocabulary[left], vocabulary[right]] = rank, vocabulary[left + right]
+            pair_ids, made_id = (vocabulary[left], vocabulary[right]), vocabulary[left + right]
+            if left not in foreign and right not in foreign:
+                rows[pair_ids] = rank, made_id
         except (KeyError, TypeError) as error:
-            raise node.refused(f"[{rank}], {pair!r}, names a token that is not in the vocabulary: {error}") from None
+            raise node.refused(f"[{rank}], {shown(pair)}, names a token that is not in the vocabulary") from error
     if len(lines) >= MOST_MERGES:
         raise node.refused(f"{len(lines)} merges are too many; at most {MOST_MERGES - 1} are supported")
     pairs, made = (
@@ -217,6 +232,8 @@ def _added_tokens(node: Node, vocabulary: Mapping[str, int], normalize: Normaliz
         token = AddedToken(one.text("content"), one.number("id"), **flags)
         if not token.content:
             continue
+        if not is_text(token.content):
+            raise one.refused(f"{shown(token.content)} holds half of a surrogate pair, which no text does")
         expected = found[token.content].id if token.content in found else vocabulary.get(token.content, following)
         if token.id != expected:
             raise one.refused(
@@ -229,11 +246,14 @@ def _added_tokens(node: Node, vocabulary: Mapping[str, int], normalize: Normaliz
 
 
 def _refuse_twins(node: Node, added: list[AddedToken], normalize: Normalize | None) -> None:
-    """Refuse tokens that are looked for by the same normalized text: which one is found would be chance."""
+    """Refuse tokens that are looked for by the same normalized text, since chance would decide, and by an empty one."""
     seen: dict[str, AddedToken] = {}
     for token in added:
         if token.normalized and normalize:
-            twin = seen.setdefault(normalize(token.content), token)
+            text = normalize(token.content)
+            if not text:
+                raise node.refused(f"{token.content!r} is empty once it is normalized")
+            twin = seen.setdefault(text, token)
             if twin is not token:
                 raise node.refused(f"{twin.content!r} and {token.content!r} are the same once they are normalized")
 

@@ -72,8 +72,12 @@ def join_at(t, at, stop, last):
     rank = entry >> U32
     if rank == NO_RANK or load32(t.crossings + ((last << U8) | lead) * U4) <= rank:
         return U0
-    if at + width < stop and load32(t.crossings + ((final << U8) | load8(at + width)) * U4) <= rank:
-        return U0
+    if at + width < stop:
+        behind = load8(at + width)
+        if (behind & INNER_BITS) == INNER:  # no UTF-8: merges across this border are not in the table
+            return U0
+        if load32(t.crossings + ((final << U8) | behind) * U4) <= rank:
+            return U0
     return (width << U32) | (entry & LOW32)
 
 

@@ -64,7 +64,9 @@ def normalizer_of(node: Node) -> Normalize | None:
             raise node.node("pattern").refused(
                 "the replacement of a regular expression is not supported; of a String is"
             )
-        return functools.partial(_replace, node.node("pattern").text("String"), node.text("content"))
+        if not (old := node.node("pattern").text("String")):
+            raise node.node("pattern").refused("the replacement of the empty text is not supported")
+        return functools.partial(_replace, old, node.text("content"))
     if kind == "Prepend":
         return functools.partial(_prepend, node.text("prepend"))
     if kind == "Strip":

@@ -127,7 +127,17 @@ def checked_spans(pattern: str, owner: str) -> Spans:
     """
     if strange := read_otherwise(pattern):
         raise ValueError(f"{owner}: the pattern holds {strange!r}, which the engine of tokenizers reads otherwise")
-    return pattern_spans(pattern, owner)
+    spans = pattern_spans(pattern, owner)
+
+    def without_echo(text: str) -> Iterator[tuple[int, int]]:
+        """Leave out an empty match that touches the one before: the engine of tokenizers does not give it."""
+        last = -1
+        for start, stop in spans(text):
+            if start < stop or start != last:
+                yield start, stop
+            last = stop
+
+    return without_echo
 
 
 def split_stage(spans: Spans, behavior: str, invert: bool, owner: str) -> Stage:

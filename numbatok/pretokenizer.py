@@ -55,8 +55,7 @@ def plan_of(node: Node, slow_split: bool = False) -> Plan:
 
     """
     steps = list(_flat(node))
-    places = [place for place, step in enumerate(steps) if step.text("type") == "ByteLevel"]
-    if len(places) != 1:
+    if sum(step.text("type") == "ByteLevel" for step in steps) != 1:
         found = ", ".join(step.text("type") for step in steps) or "nothing"
         raise node.refused(
             f"one ByteLevel is expected, and {found} was met; byte-level BPE alone is supported, "
@@ -66,8 +65,7 @@ def plan_of(node: Node, slow_split: bool = False) -> Plan:
     if plan is None and not slow_split:
         raise _unknown(node, steps)
     if plan is None:
-        stages = [_stage(step, spelled=place > places[0]) for place, step in enumerate(steps)]
-        plan = Plan(AS_ONE_PIECE, pieces=functools.partial(_pieces, stages))
+        plan = Plan(AS_ONE_PIECE, pieces=functools.partial(_pieces, list(map(_stage, steps))))
     return plan
 
 
@@ -123,8 +121,8 @@ def _unknown(node: Node, steps: list[Node]) -> ValueError:
     return node.refused(f"there is no split kernel for {names}: {known}. {SLOW}")
 
 
-def _stage(step: Node, spelled: bool) -> Stage:
-    """Give the slow stage of one step; ``spelled`` says that its pieces come in the byte alphabet."""
+def _stage(step: Node) -> Stage:
+    """Give the slow stage of one step."""
     kind, owner = step.text("type"), f"{step.file}: {step.path}"
     if kind == "ByteLevel":
         return spell_stage(step.flag("add_prefix_space", True), step.flag("use_regex", True))

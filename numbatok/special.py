@@ -14,6 +14,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Literal, NoReturn
 
+from numbatok.names import any_of
 from numbatok.text import Text, bytes_of
 
 Names = Literal["all"] | Collection[str]
@@ -25,7 +26,7 @@ FEW = 4
 
 @functools.lru_cache(maxsize=128)
 def _finder(names: frozenset[str]) -> re.Pattern[str]:
-    return re.compile("|".join(re.escape(name) for name in sorted(names, key=lambda name: (-len(name), name))))
+    return re.compile(any_of(names))
 
 
 def name_set(names: Names, known: frozenset[str], argument: str) -> frozenset[str]:

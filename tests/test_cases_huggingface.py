@@ -6,6 +6,7 @@ encoding(merges=[["a", "b"]], pre_tokenizer=byte_level()).encode("ab") == [256]
 from __future__ import annotations
 
 import json
+import timeit
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -170,3 +171,82 @@ def test_refused_by_name(model: dict[str, Any], message: str, tmp_path: Path) ->
     """Other models, and what makes ids random, are refused with the file and the field."""
     with pytest.raises(ValueError, match=rf"tokenizer\.json: .*{message}"):
         load(tmp_path, {"pre_tokenizer": byte_level(), "model": model})
+
+
+def test_rank_file_of_whole_pieces(tmp_path: Path) -> None:
+    """With ignore_merges a piece may be a token that merging misses: a rank file would merge to it anywhere."""
+    content = document([["c", "c"]], [], byte_level(), ignore_merges=True)
+    content["model"]["vocab"]["ccc"] = 257
+    content["model"]["merges"].append(["c", "cc"])
+    enc = load(tmp_path, content)
+    assert [enc.encode("ccc"), enc.encode("accc")] == [[257], [97, 256, 99]]
+    with pytest.raises(ValueError, match="merging does not give the token b'ccc'"):
+        enc.save(tmp_path / "x.tiktoken", format="tiktoken")
+
+
+def test_merges_of_foreign_characters(tmp_path: Path) -> None:
+    """A merge of what is not spelled in the byte alphabet never comes about."""
+    content = document([["a", "b"]], [], byte_level())
+    content["model"]["vocab"] |= {"日": 300, "日a": 301}
+    content["model"]["merges"].append(["日", "a"])
+    enc = load(tmp_path, content)
+    reference = tokenizers.Tokenizer.from_str(json.dumps(content))
+    for text in ("日ab", "ab日a"):
+        assert enc.encode(text) == reference.encode(text).ids
+
+
+@pytest.mark.parametrize("behavior", ["MergedWithNext", "MergedWithPrevious", "Contiguous", "Isolated", "Removed"])
+def test_empty_matches(behavior: str, tmp_path: Path) -> None:
+    """A pattern that matches the empty text, too."""
+    content = document([["a", "b"]], [], in_turn(split({"Regex": "a*"}, behavior), byte_level()))
+    enc, reference = load(tmp_path, content, slow_split=True), tokenizers.Tokenizer.from_str(json.dumps(content))
+    for text in ("ab", "aab", "ba", "bab", "abab", "xaay"):
+        assert enc.encode(text) == reference.encode(text).ids, text
+
+
+TOKEN = {"special": True, "lstrip": False, "rstrip": False, "single_word": False, "normalized": False}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"normalizer": {"type": "Replace", "pattern": {"String": ""}, "content": "x"}}, "empty text"),
+        (
+            {
+                "normalizer": {"type": "Strip", "strip_left": True, "strip_right": False},
+                "added_tokens": [{**TOKEN, "id": 257, "content": "  ", "normalized": True}],
+            },
+            "empty once it is normalized",
+        ),
+        ({"added_tokens": [{**TOKEN, "id": 257, "content": "\ud800"}]}, "surrogate"),
+        ({"post_processor": {"type": "BertProcessing", "cls": ["a", 99_999], "sep": ["a", 97]}}, "99999 is no id"),
+        ({"post_processor": {"type": "BertProcessing", "cls": ["a", 1 << 40], "sep": ["a", 97]}}, "is no id"),
+    ],
+)
+def test_refused_parts(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    """What would give other ids than tokenizers, or none."""
+    with pytest.raises(ValueError, match=rf"tokenizer\.json: .*{message}"):
+        load(tmp_path, document([["a", "b"]]) | changes)
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"model": ' + "1" * 5_000 + "}", "{", "\x00"])
+def test_hostile_files(text: str, tmp_path: Path) -> None:
+    """A file that cannot be read is named."""
+    (tmp_path / "bad.json").write_text(text)
+    with pytest.raises(ValueError, match=r"bad\.json: not a JSON file"):
+        Encoding.from_huggingface(tmp_path / "bad.json")
+
+
+def test_many_added_tokens(tmp_path: Path) -> None:
+    """Thousands of added tokens cost a place of a text little more than few."""
+    content = document([["a", "b"]])
+    names = [f"<{number:x}z{number * 7919 % 10_007:x}>" for number in range(5_000)]
+    content["added_tokens"] = [
+        {**TOKEN, "special": False, "id": 257 + place, "content": name} for place, name in enumerate(names)
+    ]
+    enc = load(tmp_path, content)
+    assert enc.encode(names[4_321] + "ab" + names[0]) == [257 + 4_321, 256, 257]
+    few = load(tmp_path, {**content, "added_tokens": content["added_tokens"][:5]})
+    text = "some words <1z2> " * 20_000
+    times = [min(timeit.repeat(lambda enc=enc: enc.count(text), number=1, repeat=3)) for enc in (few, enc)]
+    assert times[1] < 10 * times[0]

@@ -27,7 +27,7 @@ ORDER = [
     "_jit", "_llvm", "swar", "unicode", "table", "cache", "split", "split.cuts", "split.masks", "split.gpt2",
     "split.cl100k", "split.o200k", "split.deepseek", "split.scan", "split.dual", "split.patterns", "joins", "merge",
     "decoder", "encoder", "bpe", "lists", "ragged", "text", "chunks", "worker", "batch", "ids", "invalid",
-    "special", "unstable", "alphabet", "fields", "added", "normalize", "characters", "pieces", "front",
+    "names", "special", "unstable", "alphabet", "fields", "added", "normalize", "characters", "pieces", "front",
     "pretokenizer", "huggingface", "export", "vocabulary", "files", "load", "embedded", "convert", "flat",
     "framing", "arrays", "columns", "encoding", "registry", "arrow", "polars", "core", "model", "warm",
     "__init__", "measure", "cli", "__main__",

@@ -106,3 +106,18 @@ def test_embedded_vocabularies(name: str) -> None:
         points = [*rng.choices(joined, k=4), rng.randrange(0x80, 0xD800), rng.randrange(0x4E00, 0xA000), 0x20, 0x1F600]
         data = "".join(map(chr, rng.choices(points, k=rng.randint(1, 30)))).encode()
         assert enc._encode_single_piece(data) == naive(pairs, [of_byte[byte] for byte in data]), data
+
+
+@pytest.mark.parametrize("name", ["gpt2"] if JIT_OFF else ["gpt2", "cl100k_base", "o200k_base"])
+def test_characters_that_go_on(name: str) -> None:
+    """Every character of two bytes, and many of three, with a byte behind it that would belong to a longer one."""
+    enc = numbatok.get_encoding(name)
+    merges, ranks = enc._model.merges, enc._mergeable_ranks
+    rows = zip(merges.lefts.tolist(), merges.rights.tolist(), merges.ranks.tolist(), strict=True)
+    pairs = {(left, right): (rank, int(merges.merged[rank])) for left, right, rank in rows}
+    of_byte = [ranks[bytes([byte])] for byte in range(256)]
+    points = [*range(0x80, 0x800, 97 if JIT_OFF else 1), *range(0x800, 0xD800, 5_003 if JIT_OFF else 53)]
+    for point in points:
+        for inner in range(0x80, 0xC0, 1 if point < 0x800 and not JIT_OFF else 7):
+            data = chr(point).encode() + bytes([inner])
+            assert enc._encode_single_piece(data) == naive(pairs, [of_byte[byte] for byte in data]), data
