@@ -174,7 +174,9 @@ def _merges(node: Node, vocabulary: Mapping[str, int], foreign: Mapping[str, int
             if left not in foreign and right not in foreign:
                 rows[pair_ids] = rank, made_id
         except (KeyError, TypeError) as error:
-            raise node.refused(f"[{rank}], {shown(pair)}, names a token that is not in the vocabulary") from error
+            raise node.refused(
+                f"[{rank}], {shown(pair)}, names a token that is not in the vocabulary: {shown(error)}"
+            ) from None
     if len(lines) >= MOST_MERGES:
         raise node.refused(f"{len(lines)} merges are too many; at most {MOST_MERGES - 1} are supported")
     pairs, made = (
