@@ -11,7 +11,6 @@ text is read where Arrow keeps it, and what comes out lies in NumPy arrays that 
 from __future__ import annotations
 
 import codecs
-import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -269,14 +268,17 @@ class ColumnEncoding(FlatEncoding):
         """Give the ids of bos or eos.
 
         Raises:
+            TypeError: neither an id nor a name.
             ValueError: an id that the encoding does not have, or no name of a special token.
 
         """
         if marks is None:
             return []
         found = []
-        for mark in [marks] if isinstance(marks, (int, np.integer, str)) else marks:
-            token = self._special_tokens.get(mark, -1) if isinstance(mark, str) else operator.index(mark)
+        for mark in marks if isinstance(marks, (list, tuple, np.ndarray)) else [marks]:
+            if not isinstance(mark, (int, np.integer, str)):
+                raise TypeError(f"bos or eos is {mark!r}; give an id, the name of a special token, or a list of these")
+            token = self._special_tokens.get(mark, -1) if isinstance(mark, str) else int(mark)
             if not 0 <= token < self.n_vocab or not self._model.token_bytes(token):
                 names = ", ".join(sorted(self._special_tokens)[:5])
                 raise ValueError(f"{mark!r} is no id and no special token of {self.name}; its special tokens: {names}")
@@ -284,7 +286,10 @@ class ColumnEncoding(FlatEncoding):
         return found
 
     def _id_type(self, dtype: npt.DTypeLike) -> np.dtype[Any]:
-        kind = np.dtype(dtype)
+        try:
+            kind = np.dtype(dtype)
+        except TypeError:
+            raise ValueError(f"dtype is {dtype!r}; give one of {', '.join(TYPES)}") from None
         _one_of(str(kind), TYPES, "dtype")
         if self.max_token_value > np.iinfo(kind).max:
             raise ValueError(

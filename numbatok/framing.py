@@ -13,7 +13,6 @@ Invariant: a row that comes out is the ids before, as many of its own as fit, an
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -70,7 +69,9 @@ class Frame(NamedTuple):
             ValueError: it has no room for the ids before and behind.
 
         """
-        most, extra = None if max_tokens is None else operator.index(max_tokens), len(before) + len(behind)
+        if max_tokens is not None and not isinstance(max_tokens, (int, np.integer)):
+            raise TypeError(f"max_tokens is {max_tokens!r}; give a whole number")
+        most, extra = None if max_tokens is None else int(max_tokens), len(before) + len(behind)
         if most is not None and most < extra:
             raise ValueError(f"max_tokens is {most}; give {extra} or more, since bos and eos have {extra} ids")
         return cls(before, behind, most)
