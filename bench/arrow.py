@@ -7,7 +7,7 @@ Invariant: ids are compared with tiktoken's before anything is timed; contestant
 number of threads; memory is the peak of one warm call above what was there before it, each in a process of its own.
 
     python -m bench.arrow CORPUS.txt                              # some ten minutes; writes bench/results/arrow.json
-    python -m bench.arrow CORPUS.txt --bytes 2000000 --tiny 20000 --rounds 3 --out /tmp/arrow.json      # a try
+    python -m bench.arrow CORPUS.txt --bytes 2000000 --tiny 20000 --rounds 3 --out try.json      # a try
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Invariant: every peer gets the same ranks. They come out of numbatok's tables as a rank file (``NAME.tiktoken``) and as
 a ``NAME.json`` in the form of Hugging Face's tokenizers; tiktoken itself finds the rank file in its cache folder.
 
-    >>> vocabulary = embedded("gpt2", Path("/tmp/vocabularies"))  # doctest: +SKIP
+    >>> vocabulary = embedded("gpt2", Path("vocabularies"))  # doctest: +SKIP
     >>> vocabulary.ranks.name  # doctest: +SKIP
     'gpt2.tiktoken'
 """

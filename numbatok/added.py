@@ -25,14 +25,13 @@ import numpy as np
 
 from numbatok._jit import read_data
 from numbatok.names import any_of
+from numbatok.unicode import WHITE_SPACE
 
 Normalize = Callable[[str], str]
 Part = tuple[str, int | None]
 """An ordinary text, and the id of the added token behind it (None behind the last one)."""
 
-BLANKS = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-"""White_Space. Python's own idea of it holds U+001C to U+001F too."""
-_BLANKS_BEHIND = re.compile(f"[{BLANKS}]*")
+_BLANKS_BEHIND = re.compile(f"[{WHITE_SPACE}]*")
 
 
 class AddedToken(NamedTuple):
@@ -108,7 +107,7 @@ class _Finder:
         done = 0
         for start, stop, token in self._find(text, special):
             if token.lstrip:
-                start = done + len(text[done:start].rstrip(BLANKS)) if start > done else done
+                start = done + len(text[done:start].rstrip(WHITE_SPACE)) if start > done else done
             if token.rstrip:
                 stop = _BLANKS_BEHIND.match(text, stop).end()  # type: ignore[union-attr]
             if start < stop:  # else the token before has taken all of it

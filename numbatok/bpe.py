@@ -11,8 +11,8 @@ addresses of this process: it is rebuilt, never pickled.
 
 from __future__ import annotations
 
-import itertools
 import lzma
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -29,20 +29,18 @@ from numbatok.unicode import load_class_table
 Ids = npt.NDArray[np.uint32]
 Bytes = npt.NDArray[np.uint8]
 
-TABLE_NAMES = (
-    *(
-        "classes",
-        "pair_slots",
-        "merged",
-        "byte_ids",
-        "byte_pairs",
-        "joins",
-        "crossings",
-        "piece_slots",
-        "blob",
-        "starts",
-    ),
-)
+TABLE_NAMES = [
+    "classes",
+    "pair_slots",
+    "merged",
+    "byte_ids",
+    "byte_pairs",
+    "joins",
+    "crossings",
+    "piece_slots",
+    "blob",
+    "starts",
+]
 """The arrays of a model whose addresses are in its record."""
 BYTES = 256
 MISSING = (1 << ID_BITS) - BYTES
@@ -126,6 +124,7 @@ class Model:
         incomplete: some bytes have no token of their own.
         whole: a piece that is a token is that token, before any merge is tried.
         classes: the class table that the split reads; the pinned one, but for few tokenizers of Hugging Face.
+        joins, crossings: the characters that merging joins first (see joins.py).
         tables: a record of addresses for kernels.
 
     """
@@ -165,10 +164,16 @@ class Model:
         for name, value in split._asdict().items():
             self.tables[name] = value
         self.address = address(self.tables)
-        pairs = (address(merges.lefts), address(merges.rights), address(merges.ranks), len(merges.lefts))
-        if insert_pairs(address(self.pair_slots), 64 - pair_bits, *pairs) or insert_pieces(self.address):
-            raise ValueError("two merges have the same pair of ids, or two ids the same bytes")
+        self._fill_slots(64 - pair_bits)
         self._add_specials()
+
+    def _fill_slots(self, pair_shift: int) -> None:
+        lefts, rights, ranks, _ = self.merges
+        pairs = (address(lefts), address(rights), address(ranks), len(lefts))
+        if insert_pairs(address(self.pair_slots), pair_shift, *pairs):
+            raise ValueError("two merges have the same pair of ids")
+        if insert_pieces(self.address):
+            raise ValueError("two ids have the same bytes")
 
     @classmethod
     def from_merges(cls, byte_order: Bytes, merges: Merges, specials: Mapping[str, int], split: Split) -> Model:
@@ -201,7 +206,7 @@ class Model:
         pairs = [
             (known[token[:cut]], known[token[cut:]], place)
             for place, (token, _) in enumerate(merged)
-            for cut in itertools.takewhile(lambda size, token=token: size < len(token), sizes_met)  # type: ignore[misc]
+            for cut in sizes_met[: bisect_left(sizes_met, len(token))]
             if token[:cut] in known and token[cut:] in known
         ]
         lefts, rights, places = np.array(pairs, np.uint32).reshape(-1, 3).T.copy()

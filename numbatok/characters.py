@@ -18,7 +18,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from numbatok.unicode import NUMBER, STAGE1_SIZE, load_class_table
+from numbatok.unicode import NUMBER, STAGE1_SIZE, all_classes, load_class_table
 
 NEWER_DIGITS = (*range(0x11DE0, 0x11DEA), *range(0x16FF4, 0x16FF7))
 """Numbers of Unicode 17.0 that 16.0 does not have."""
@@ -41,9 +41,7 @@ PUNCTUATION = (
 
 def digits() -> set[int]:
     """Give the code points that Digits cuts out."""
-    table = load_class_table()
-    blocks = table[STAGE1_SIZE:].reshape(-1, 256)[table[:STAGE1_SIZE]]
-    return {*np.flatnonzero(blocks.reshape(-1) & NUMBER).tolist(), *NEWER_DIGITS}
+    return {*np.flatnonzero(all_classes(load_class_table()) & NUMBER).tolist(), *NEWER_DIGITS}
 
 
 def punctuation() -> set[int]:

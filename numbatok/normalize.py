@@ -23,8 +23,9 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from numbatok.added import BLANKS, Normalize
+from numbatok.added import Normalize
 from numbatok.fields import Node
+from numbatok.unicode import WHITE_SPACE
 
 NEWER = (
     "558 58B-58C 5C8-5C9 7FD 897-89F 8CA-8D3 9FE C3C D3B-D3C EBA 1715 1ABF-1AF0 1DF6-1DFA 209D-209F 32FF A7F1-A7F4 "
@@ -120,5 +121,5 @@ def _prepend(start: str, text: str) -> str:
 
 def _strip(left: bool, right: bool, text: str) -> str:
     if left:
-        text = text.lstrip(BLANKS)
-    return text.rstrip(BLANKS) if right else text
+        text = text.lstrip(WHITE_SPACE)
+    return text.rstrip(WHITE_SPACE) if right else text

@@ -24,7 +24,7 @@ import numpy as np
 
 from numbatok.alphabet import to_text
 from numbatok.split.patterns import GPT2_PATTERNS
-from numbatok.unicode import STAGE1_SIZE, load_class_table
+from numbatok.unicode import all_classes, load_class_table
 
 Stage = Callable[[str], Iterator[str]]
 """A text to its pieces, none of them empty."""
@@ -36,9 +36,8 @@ Segment = tuple[str, bool]
 ANCHORS = ("$", "^")
 READ_OTHERWISE = re.compile(r"\{\d*,?\d*\}\+|\\[ZhHwWbBN]|\[:|\(\?[imsuP]")
 """What the engine of ``tokenizers`` (Oniguruma) reads otherwise than ``regex`` does, with ANCHORS outside of sets."""
-
-
 CONTRACTIONS = ("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(?i:[sdmt]|ll|ve|re)")
+"""What both read alike, though it folds case."""
 
 
 def bare(pattern: str) -> Iterator[tuple[int, str]]:
@@ -96,9 +95,7 @@ def _older() -> dict[int, int]:
     """Give what the ``regex`` package sees in place of characters whose class is another one in Unicode 16.0."""
     import regex
 
-    table = load_class_table()
-    classes = table[STAGE1_SIZE:].reshape(-1, 256)[table[:STAGE1_SIZE]].reshape(-1)
-    unassigned = "".join(map(chr, np.flatnonzero(classes == 0).tolist()))
+    unassigned = "".join(map(chr, np.flatnonzero(all_classes(load_class_table()) == 0).tolist()))
     newer: list[Any] = regex.findall(r"[\p{L}\p{M}\p{N}\p{P}\p{S}]", unassigned)
     return {**dict.fromkeys(map(ord, newer), 0x3FFFE), 0x295: 0x138}
 

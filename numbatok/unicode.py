@@ -29,6 +29,9 @@ LETTER_FLAGS = np.uint64(UPPER | LOWER | CASELESS)
 NUMBER_FLAG = np.uint64(NUMBER)
 SPACE_FLAG = np.uint64(SPACE)
 
+WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+"""The characters of the property White_Space. Python's own idea of it holds U+001C to U+001F too."""
+
 STAGE1_SIZE = 0x110000 >> 8
 
 U0, U1, U2, U3, U4, U6, U8 = (np.uint64(value) for value in (0, 1, 2, 3, 4, 6, 8))
@@ -46,6 +49,11 @@ WIDTH_ONE, WIDTH_TWO, WIDTH_THREE, WIDTH_FOUR = (np.uint64(width << 8) for width
 def load_class_table() -> npt.NDArray[np.uint8]:
     """Give the two-stage table: 4,352 block numbers (one for 256 code points), then the blocks of class bytes."""
     return np.frombuffer(lzma.decompress(read_data("unicode-16.0.classes.xz")), np.uint8)
+
+
+def all_classes(table: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Give the class bytes of all code points, uint8[0x110000]."""
+    return table[STAGE1_SIZE:].reshape(-1, 256)[table[:STAGE1_SIZE]].reshape(-1)
 
 
 def class_of(table: npt.NDArray[np.uint8], code_point: int) -> np.uint8:

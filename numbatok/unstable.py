@@ -16,9 +16,9 @@ from __future__ import annotations
 import bisect
 from collections.abc import Callable, Iterator, Sequence
 
+from numbatok.unicode import WHITE_SPACE
+
 BLANKS = b" \n\t"
-SPACES = frozenset("\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000") | set(map(chr, range(0x2000, 0x200B)))
-"""The characters of White_Space."""
 
 Encode = Callable[[bytes], list[int]]
 
@@ -95,5 +95,5 @@ def _last_space_width(data: bytes) -> int:
     """Give the number of bytes of the last character if it is whitespace, else 0."""
     for width in range(1, 5):
         if _is_utf8(data[-width:]):
-            return width if data[-width:].decode() in SPACES else 0
+            return width if data[-width:].decode() in WHITE_SPACE else 0
     return 0

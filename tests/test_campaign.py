@@ -17,19 +17,16 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import hf
-import numba
 import numpy as np
 import pytest
 import tiktoken
 from test_split_families import FRAGMENTS
 from test_split_families import PATTERNS as SINGLE
-from toys import split_model
+from toys import first_disagreement, split_model
 
 import numbatok
 from numbatok.bpe import address
 from numbatok.split import patterns
-from numbatok.split.scan import fill_ends, next_end
-from numbatok.table import tables_at
 
 pytestmark = pytest.mark.campaign
 
@@ -84,26 +81,6 @@ def in_batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:
     texts = iter(texts)
     while batch := list(itertools.islice(texts, size)):
         yield batch
-
-
-@numba.njit(nogil=True)
-def first_disagreement(tables, units, widths, text, base, length):
-    """Give the number of the first tuple that the scanners cut differently, or -1; text[32:] is the tail."""
-    ends, t = np.empty(128, np.uint64), tables_at(np.uint64(tables))
-    for number in range(len(widths) ** length):
-        rest, first = number, 32
-        for _ in range(length):
-            unit = rest % len(widths)
-            rest //= len(widths)
-            first -= widths[unit]
-            text[first : first + widths[unit]] = units[unit, : widths[unit]]
-        at, stop = np.uint64(base + first), np.uint64(base + len(text))
-        found = fill_ends(t, at, stop, np.uint64(ends.ctypes.data), np.uint64(1))
-        for index in range(np.int64(found)):
-            at = next_end(t, at, stop)
-            if at != ends[index]:
-                return number
-    return -1
 
 
 @pytest.mark.parametrize("name", SPLITS)

@@ -23,7 +23,7 @@ import oracle
 import pytest
 import tiktoken
 from cases import JIT_OFF, REPRESENTATIVES
-from toys import GPT2, split_model
+from toys import GPT2, first_disagreement, split_model
 
 import numbatok
 from numbatok.bpe import Model
@@ -239,26 +239,6 @@ def test_campaign_six_against_the_pattern(enc: numbatok.Encoding, oracle_encodin
         check_pieces(rows)
         done += len(rows)
     assert done == 12**6
-
-
-@numba.njit(nogil=True)
-def first_disagreement(table, units, widths, text, base, length):
-    """Give the number of the first tuple that the scanners cut differently, or -1; text[32:] is the tail."""
-    ends = np.empty(128, np.uint64)
-    for number in range(len(widths) ** length):
-        rest, first = number, 32
-        for _ in range(length):
-            unit = rest % len(widths)
-            rest //= len(widths)
-            first -= widths[unit]
-            text[first : first + widths[unit]] = units[unit, : widths[unit]]
-        at, stop = np.uint64(base + first), np.uint64(base + len(text))
-        found = fill_ends(tables_at(np.uint64(table)), at, stop, np.uint64(ends.ctypes.data), np.uint64(1))
-        for index in range(np.int64(found)):
-            at = next_end(tables_at(np.uint64(table)), at, stop)
-            if at != ends[index]:
-                return number
-    return -1
 
 
 @pytest.mark.campaign

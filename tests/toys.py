@@ -70,3 +70,23 @@ def pieces(model: Model, data: bytes, *, blocks: bool) -> list[bytes]:
     """Give the pieces of a text, by blocks and steps or by steps alone."""
     edges = [0, *piece_ends(model, [data], blocks=blocks).tolist()]
     return [data[start:end] for start, end in itertools.pairwise(edges)]
+
+
+@numba.njit(nogil=True)
+def first_disagreement(tables, units, widths, text, base, length):
+    """Give the number of the first tuple that the scanners cut differently, or -1; text[32:] is the tail."""
+    ends, t = np.empty(128, np.uint64), tables_at(np.uint64(tables))
+    for number in range(len(widths) ** length):
+        rest, first = number, 32
+        for _ in range(length):
+            unit = rest % len(widths)
+            rest //= len(widths)
+            first -= widths[unit]
+            text[first : first + widths[unit]] = units[unit, : widths[unit]]
+        at, stop = np.uint64(base + first), np.uint64(base + len(text))
+        found = fill_ends(t, at, stop, np.uint64(ends.ctypes.data), np.uint64(1))
+        for index in range(np.int64(found)):
+            at = next_end(t, at, stop)
+            if at != ends[index]:
+                return number
+    return -1
