@@ -113,6 +113,12 @@ def _leading_zeros(word: np.uint64) -> np.uint64:
     return np.uint64(64 - int(word).bit_length())
 
 
+def _folded_product(one: np.uint64, other: np.uint64) -> np.uint64:
+    """Give the high word of the 128-bit product, exclusive-or its low word."""
+    product = int(one) * int(other)
+    return np.uint64((product >> 64) ^ (product & ((1 << 64) - 1)))
+
+
 def _prefetch(address: np.uint64) -> None:
     """Ask for the cache line at ``address`` ahead of its use; a hint that never faults."""
 
@@ -154,6 +160,23 @@ def _minimum16(address: np.uint64) -> np.uint64:
     return np.uint64(min((ctypes.c_uint32 * 16).from_address(int(address))))
 
 
+def _match8(address: np.uint64, key: np.uint64, spread: np.uint64) -> np.uint64:
+    """Give bit i for each word i of the 8 at ``address`` that differs from ``key`` in bits of ``spread`` at most.
+
+    Contract: ``spread`` is a mask of low bits.
+    """
+    words = (ctypes.c_uint64 * 8).from_address(int(address))
+    return np.uint64(sum(1 << index for index, word in enumerate(words) if (word ^ int(key)) <= int(spread)))
+
+
+def _emit_match8(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    lanes = ir.VectorType(WORD, 8)
+    words = builder.load(_pointer(builder, args[0], lanes), align=1)
+    key, spread = (_splat(builder, word, lanes) for word in args[1:])
+    hits = builder.icmp_unsigned("<=", builder.xor(words, key), spread)
+    return builder.zext(builder.bitcast(hits, BYTE), WORD)
+
+
 def _emit_minimum16(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     lanes = ir.VectorType(ir.IntType(32), 16)
     kind = ir.FunctionType(ir.IntType(32), [lanes])
@@ -174,6 +197,13 @@ def _emit_copy(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
+def _emit_folded_product(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    one, other = (builder.zext(word, WORD128) for word in args)
+    product = builder.mul(one, other)
+    high = builder.trunc(builder.lshr(product, WORD128(64)), WORD)
+    return builder.xor(high, builder.trunc(product, WORD))
+
+
 def _emit_prefetch(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     flag = ir.IntType(32)
     pointer = builder.inttoptr(args[0], BYTE.as_pointer())
@@ -190,16 +220,16 @@ def _emit_store_shared(context: Any, builder: Any, signature: Any, args: Any) ->
 
 def _emit_in_range_mask(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     block = builder.load(_pointer(builder, args[0], BLOCK), align=1)
-    low, high = (_splat(builder, builder.trunc(bound, BYTE)) for bound in args[1:])
+    low, high = (_splat(builder, builder.trunc(bound, BYTE), BLOCK) for bound in args[1:])
     # (byte - low) <= (high - low), unsigned: one subtraction and one compare
     hits = builder.icmp_unsigned("<=", builder.sub(block, low), builder.sub(high, low))
     return builder.bitcast(hits, WORD)
 
 
-def _splat(builder: Any, byte: Any) -> Any:
-    single = builder.insert_element(ir.Constant(BLOCK, ir.Undefined), byte, ir.IntType(32)(0))
-    lanes = ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
-    return builder.shuffle_vector(single, ir.Constant(BLOCK, ir.Undefined), lanes)
+def _splat(builder: Any, value: Any, lanes: Any) -> Any:
+    single = builder.insert_element(ir.Constant(lanes, ir.Undefined), value, ir.IntType(32)(0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes.count), [0] * lanes.count)
+    return builder.shuffle_vector(single, ir.Constant(lanes, ir.Undefined), zeros)
 
 
 copy16 = _define(_copy16, _words(2, types.void), _emit_copy16)
@@ -210,6 +240,7 @@ trailing_zeros = _define(
 leading_zeros = _define(
     _leading_zeros, _words(1), lambda context, builder, signature, args: builder.ctlz(args[0], ir.IntType(1)(0))
 )
+folded_product = _define(_folded_product, _words(2), _emit_folded_product)
 prefetch = _define(_prefetch, _words(1, types.void), _emit_prefetch)
 fetch_add = _define(
     _fetch_add,
@@ -231,6 +262,7 @@ load_shared = _define(
     lambda context, builder, signature, args: builder.load_atomic(_pointer(builder, args[0], WORD), "acquire", 8),
 )
 store_shared = _define(_store_shared, _words(2, types.void), _emit_store_shared)
+match8 = _define(_match8, _words(3), _emit_match8)
 minimum16 = _define(_minimum16, _words(1), _emit_minimum16)
 in_range_mask = _define(_in_range_mask, _words(3), _emit_in_range_mask)
 

@@ -23,7 +23,7 @@ from numbatok._jit import kernel, read_data
 from numbatok._llvm import load8, load32, store8, store32
 from numbatok.joins import POINTS, find_crossings, find_joins
 from numbatok.split.patterns import Split
-from numbatok.table import EMPTY, ID_BITS, NO_ID, NO_RANK, TABLES, insert_pairs, insert_pieces
+from numbatok.table import BUCKET_BITS, EMPTY, ID_BITS, NO_ID, NO_RANK, TABLES, insert_pairs, insert_pieces
 from numbatok.unicode import load_class_table
 
 Ids = npt.NDArray[np.uint32]
@@ -45,6 +45,8 @@ TABLE_NAMES = [
 BYTES = 256
 MISSING = (1 << ID_BITS) - BYTES
 """Stands for byte 0 where the vocabulary does not have it, MISSING + 1 for byte 1, and so on; never an id."""
+LINE_BYTES, HUGE_PAGE = 64, 1 << 21
+"""A cache line, and the large page for which NumPy asks the system where an array takes several."""
 BLOB_SLACK = 16
 """Bytes behind the last token, so that 16 bytes can be read at the start of any token."""
 U0, U1, U4 = (np.uint64(value) for value in (0, 1, 4))
@@ -90,6 +92,14 @@ def address(array: npt.NDArray[Any]) -> int:
     return int(array.ctypes.data)
 
 
+def aligned(count: int, dtype: npt.DTypeLike, boundary: int = LINE_BYTES) -> npt.NDArray[Any]:
+    """Give zeros whose address is a multiple of ``boundary``. Nothing is touched: pages come as they are needed."""
+    size = count * np.dtype(dtype).itemsize
+    memory = np.zeros(size + boundary, np.uint8)
+    skipped = -address(memory) % boundary
+    return memory[skipped : skipped + size].view(dtype)
+
+
 def power_of_two(least: int) -> int:
     """Give the exponent of the smallest power of two that is at least ``least``."""
     return max(least - 1, 1).bit_length()
@@ -116,6 +126,7 @@ class Model:
 
     Attributes:
         merges: the merges, as they were given.
+        order: the merges as the tables have them: where ids rise with ranks, the id stands for the rank.
         starts: uint32[ids + 1], where each token starts in ``blob``; a gap in the ids has no bytes.
         blob: uint8, the bytes of all tokens, special ones included.
         byte_ids: uint32[256], the id of each byte; from MISSING on for a byte that the vocabulary does not have.
@@ -123,6 +134,7 @@ class Model:
         split: the family of the pattern and its parameters.
         incomplete: some bytes have no token of their own.
         whole: a piece that is a token is that token, before any merge is tried.
+        closed: every token but special ones is what its bytes encode to; the cache is then filled without merging.
         classes: the class table that the split reads; the pinned one, but for few tokenizers of Hugging Face.
         joins, crossings: the characters that merging joins first (see joins.py).
         tables: a record of addresses for kernels.
@@ -138,6 +150,7 @@ class Model:
         split: Split,
         whole: bool = False,
         classes: Bytes | None = None,
+        closed: bool = False,
     ) -> None:
         self.merges, self.starts, self.blob, self.split, self.whole = merges, starts, blob, split, whole
         self.specials = dict(specials)
@@ -149,34 +162,57 @@ class Model:
         self.byte_ids[blob[starts[singles]]] = singles
         self.incomplete = len(singles) < BYTES
         self.classes = load_class_table() if classes is None else classes
-        pair_bits = power_of_two(2 * len(merges.lefts))
-        self.pair_slots = np.full(1 << pair_bits, EMPTY, np.uint64)
+        by_id = bool(np.all(np.diff(merges.merged.astype(np.int64)) > 0))
+        self.order = self._by_id() if by_id else merges
+        pair_bits = max(power_of_two(2 * len(merges.lefts)) - BUCKET_BITS, 1)
+        self.pair_slots = aligned(1 << pair_bits + BUCKET_BITS, np.uint64)
+        self.pair_slots[:] = EMPTY
         piece_bits = power_of_two(2 * self.ids)
         self.piece_slots = np.full(1 << piece_bits, NO_ID, np.uint32)
         self.byte_pairs = self._byte_pairs()
         self.merged = merges.merged
         self.joins, self.crossings = self._joins()
-        self.tables = np.zeros(1, TABLES)
-        for name in TABLE_NAMES:
-            self.tables[name] = address(getattr(self, name))
-        self.tables["pair_shift"], self.tables["piece_shift"] = 64 - pair_bits, 64 - piece_bits
-        self.tables["ids"], self.tables["whole"] = self.ids, whole
-        for name, value in split._asdict().items():
-            self.tables[name] = value
+        self.tables = self._record(64 - pair_bits, 64 - piece_bits, by_id, whole or closed)
         self.address = address(self.tables)
         self._fill_slots(64 - pair_bits)
         self._add_specials()
 
+    def _record(self, pair_shift: int, piece_shift: int, by_id: bool, closed: bool) -> npt.NDArray[Any]:
+        """Make the record for kernels."""
+        tables = np.zeros(1, TABLES)
+        for name in TABLE_NAMES:
+            tables[name] = address(getattr(self, name))
+        tables["pair_shift"], tables["piece_shift"] = pair_shift, piece_shift
+        tables["ids"], tables["whole"], tables["by_id"] = self.ids, self.whole, by_id
+        tables["closed"] = min([self.ids, *self.specials.values()]) if closed else 0
+        for name, value in self.split._asdict().items():
+            tables[name] = value
+        return tables
+
+    def _by_id(self) -> Merges:
+        """Give the merges with the id that each makes in place of its rank: a merge then needs no look-up of the id."""
+        lefts, rights, ranks, merged = self.merges
+        ids = np.arange(int(merged[-1]) + 1 if len(merged) else 0, dtype=np.uint32)
+        return Merges(lefts, rights, merged[ranks], ids)
+
     def _fill_slots(self, pair_shift: int) -> None:
-        lefts, rights, ranks, _ = self.merges
+        lefts, rights, ranks, _ = self.order
         pairs = (address(lefts), address(rights), address(ranks), len(lefts))
         if insert_pairs(address(self.pair_slots), pair_shift, *pairs):
-            raise ValueError("two merges have the same pair of ids")
+            found, counts = np.unique(np.stack((lefts, rights)), axis=1, return_counts=True)
+            left, right = found[:, counts > 1][:, 0].tolist()
+            raise ValueError(f"two merges have the same pair of ids, {left} and {right}")
         if insert_pieces(self.address):
-            raise ValueError("two ids have the same bytes")
+            owners: dict[bytes, int] = {}
+            for token in range(self.ids):
+                data = self.token_bytes(token)
+                if data and owners.setdefault(data, token) != token:
+                    raise ValueError(f"two ids have the same bytes, {data!r}: {owners[data]} and {token}")
 
     @classmethod
-    def from_merges(cls, byte_order: Bytes, merges: Merges, specials: Mapping[str, int], split: Split) -> Model:
+    def from_merges(
+        cls, byte_order: Bytes, merges: Merges, specials: Mapping[str, int], split: Split, closed: bool = False
+    ) -> Model:
         """Build the tables from merges whose ids rise with their rank; the bytes of ``byte_order`` are ids 0 to 255."""
         lefts, rights, _, merged = merges
         starts = np.zeros(int(merged[-1]) + 2 if len(merged) else BYTES + 1, np.uint32)
@@ -185,7 +221,7 @@ class Model:
         blob = np.zeros(expand_merges(*call, 0) + BLOB_SLACK, np.uint8)
         blob[:BYTES] = byte_order
         expand_merges(*call, address(blob))
-        return cls(merges, starts, blob, specials, split)
+        return cls(merges, starts, blob, specials, split, closed=closed)
 
     @classmethod
     def from_ranks(cls, ranks: Mapping[bytes, int], specials: Mapping[str, int], split: Split) -> Model:
@@ -244,7 +280,7 @@ class Model:
         """Make the dense table of the merges of two bytes: uint32[65536], first byte high, rank or NO_RANK."""
         table = np.full(BYTES * BYTES, NO_RANK, np.uint32)
         byte_of = dict(zip(self.byte_ids.tolist(), range(BYTES), strict=True))
-        lefts, rights, ranks, _ = self.merges
+        lefts, rights, ranks, _ = self.order
         both = np.flatnonzero(np.isin(lefts, self.byte_ids) & np.isin(rights, self.byte_ids))
         for left, right, rank in zip(lefts[both].tolist(), rights[both].tolist(), ranks[both].tolist(), strict=True):
             table[byte_of[left] * BYTES + byte_of[right]] = rank
@@ -254,8 +290,8 @@ class Model:
         """Give the characters that merging joins first (see joins.py); none where parts of merges are no tokens."""
         if self.incomplete:
             return np.full(POINTS, np.uint64(NO_RANK) << np.uint64(32), np.uint64), np.full(1, NO_RANK, np.uint32)
-        joins = find_joins(self.merges, self.byte_ids, self.byte_pairs, self.ids)
-        return joins, find_crossings(self.merges, self.starts, self.blob)
+        joins = find_joins(self.order, self.byte_ids, self.byte_pairs, self.ids)
+        return joins, find_crossings(self.order, self.starts, self.blob)
 
     def token_bytes(self, token: int) -> bytes:
         """Give the bytes of one id; empty for a gap."""
@@ -290,7 +326,7 @@ def load_embedded(name: str, specials: Mapping[str, int], split: Split) -> Model
         more = read_merges(_unpack(name), first)
         more = more._replace(ranks=more.ranks + np.uint32(len(merges.ranks)))
         merges = Merges(*(np.concatenate(pair) for pair in zip(merges, more, strict=True)))
-    return Model.from_merges(packed[:BYTES], merges, specials, split)
+    return Model.from_merges(packed[:BYTES], merges, specials, split, closed=True)
 
 
 EXTENSIONS = {"p50k_base": ("r50k_base", 50257)}

@@ -1,20 +1,19 @@
-"""The pre-token cache of one worker: piece bytes -> ids, direct-mapped, with a full compare of the key on every hit.
+"""The pre-token cache of one worker, short pieces: piece bytes -> ids, with a full compare of the key on every hit.
 
-Invariant: what a slot gives is what merging its key gives. A slot is overwritten, never chained, so memory is fixed
-when the worker is made (:data:`CACHE_BYTES`), whatever the text; a wrong or lost entry can cost time, never an id.
+Invariant: what an entry gives is what merging its key gives. A set that is full loses an entry, so memory is fixed when
+the worker is made, whatever the text; a lost entry can cost time, never an id.
 
-Two tables, since nine pieces of ten are short and make few ids:
+An entry is 32 bytes, half a cache line: a key of up to 15 bytes in two words (the width in bits 56-59 of the second,
+the number of ids in bits 60-63) and up to 4 ids. Four entries, two lines that the processor fetches together, are a
+set. The hash names one of the four, where nearly all pieces are found; the others take those that meet there. An entry
+for more ids says SPILLED in place of their number, and its ids are in the ring (see ring.py). Seeded with the
+vocabulary.
 
-* short, one cache line of 64 bytes a slot: a key of up to 15 bytes in two words (the width in bits 56-59 of the second,
-  the number of ids in bits 60-63) and up to 12 ids. Seeded with the vocabulary.
-* long, 256 bytes a slot: hash, width and number, 80 bytes of key, 40 ids.
+Measured (cl100k_base, one thread, 8 MB, warm, against one slot of 64 bytes for each hash in the same 16 MB): see
+docs/performance.md.
 
-Measured (GPT-2, one thread, warm, against this layout): slots of 32 bytes with 4 ids lose 12 % on source code, where
-indentation makes many ids; two ways in a line gain nothing; twice the slots gain 18 % on novels and 9 % on a mix, at
-16 MB more for each worker.
-
-    >>> CACHE_BYTES // 2**20
-    20
+    >>> SHORT_BYTES // 2**20
+    16
 """
 
 from __future__ import annotations
@@ -22,21 +21,19 @@ from __future__ import annotations
 import numpy as np
 
 from numbatok._jit import kernel
-from numbatok._llvm import copy16, load8, load64, store8, store64
-from numbatok.table import GOLDEN, MIXER, same_bytes
+from numbatok._llvm import copy16, folded_product, load8, load64, store64
+from numbatok.ring import copy_ids, keep_record, record_at_place, stands
+from numbatok.table import GOLDEN, MIXER
 
-SHORT_BITS, SHORT_SLOT = 18, 64
-LONG_BITS, LONG_SLOT = 14, 256
-CACHE_BYTES = (SHORT_SLOT << SHORT_BITS) + (LONG_SLOT << LONG_BITS)
+ENTRY_BITS, ENTRY_BYTES = 19, 32
+SHORT_BYTES = ENTRY_BYTES << ENTRY_BITS
 
-U0, U1, U4, U8, U16, U32, U48, U56, U60 = (np.uint64(value) for value in (0, 1, 4, 8, 16, 32, 48, 56, 60))
-SHORT_KEY, SHORT_IDS = np.uint64(15), np.uint64(12)
-SHORT_SHIFT, SHORT_STRIDE = np.uint64(64 - SHORT_BITS), np.uint64(SHORT_SLOT)
-LONG_KEY, LONG_IDS = np.uint64(80), np.uint64(40)
-LONG_SHIFT, LONG_STRIDE = np.uint64(64 - LONG_BITS), np.uint64(LONG_SLOT)
-LONG_KEY_AT, LONG_IDS_AT = np.uint64(16), np.uint64(96)
-LOW56 = np.uint64((1 << 56) - 1)
-LOW32 = np.uint64(0xFFFFFFFF)
+U0, U1, U4, U8, U16, U24, U56, U60 = (np.uint64(value) for value in (0, 1, 4, 8, 16, 24, 56, 60))
+SHORT_KEY, SHORT_IDS, SPILLED = np.uint64(15), np.uint64(4), np.uint64(15)
+ENTRY_SHIFT, ENTRY_STRIDE = np.uint64(64 - ENTRY_BITS), np.uint64(ENTRY_BYTES)
+WAYS, LAST_WAY = np.uint64(4), np.uint64(3 * ENTRY_BYTES)
+SPILLED_IDS = np.uint64(8 + 16)
+"""Where the ids are in the record of a short piece, whose key takes two words."""
 
 LOW_MASKS = np.array([(1 << 8 * min(width, 8)) - 1 for width in range(16)], np.uint64)
 HIGH_MASKS = np.array([(1 << 8 * max(width - 8, 0)) - 1 for width in range(16)], np.uint64)
@@ -48,6 +45,12 @@ def short_key(at, width, stop):
     """Give the two words of a piece of 1 to SHORT_KEY bytes; reads nothing at or past ``stop``."""
     if at + U16 <= stop:
         return load64(at) & LOW_MASKS[width], (load64(at + U8) & HIGH_MASKS[width]) | (width << U56)
+    return last_key(at, width)
+
+
+@kernel
+def last_key(at, width):
+    """Give the same byte by byte, near the end of what can be read: apart, so that the other way stays inline."""
     low, high = U0, width << U56
     for index in range(width):
         byte = load8(at + index)
@@ -59,102 +62,94 @@ def short_key(at, width, stop):
 
 
 @kernel
-def short_slot(slots, low, high):
-    """Give the address of the one short slot that a key may be in."""
-    mixed = (low ^ (high * MIXER)) * GOLDEN
-    mixed = (mixed ^ (mixed >> U32)) * MIXER
-    return slots + (mixed >> SHORT_SHIFT) * SHORT_STRIDE
+def first_entry(entries, low, high):
+    """Give the address of the entry where a key is looked for first."""
+    return entries + (folded_product(low ^ GOLDEN, high ^ MIXER) >> ENTRY_SHIFT) * ENTRY_STRIDE
 
 
 @kernel
-def short_hit(slot, low, high):
-    """Tell whether the slot holds exactly this key (the number of ids, above the width, is shifted out)."""
-    return ((load64(slot) ^ low) | ((load64(slot + U8) ^ high) << U4)) == U0
+def entry_hit(entry, low, high):
+    """Tell whether the entry holds exactly this key (the number of ids, above the width, is shifted out)."""
+    return ((load64(entry) ^ low) | ((load64(entry + U8) ^ high) << U4)) == U0
 
 
 @kernel
-def copy_short(slot, target):
-    """Write the ids of a slot to ``target``, which takes SHORT_IDS, and give their number.
+def entry_count(entry):
+    """Give the number of ids in an entry, or SPILLED."""
+    return load64(entry + U8) >> U60
 
-    The first four are stored whatever their number: no branch for nine pieces of ten.
+
+@kernel
+def find_entry(first, low, high):
+    """Give the entry of the set that holds this key, or 0."""
+    for way in range(WAYS):
+        entry = first ^ (way * ENTRY_STRIDE)
+        if entry_hit(entry, low, high):
+            return entry
+    return U0
+
+
+@kernel
+def swap_entries(one, other):
+    """Exchange two entries: what was used last is then found first."""
+    one_key, other_key = load64(one + U8), load64(other + U8)
+    store64(one + U8, U0)  # an entry is never half of this and half of that, even if a run without the JIT is stopped
+    store64(other + U8, U0)
+    for at in (U0, U16, U24):
+        word = load64(one + at)
+        store64(one + at, load64(other + at))
+        store64(other + at, word)
+    store64(one + U8, other_key)
+    store64(other + U8, one_key)
+
+
+@kernel
+def free_entry(first):
+    """Give the first free entry of the set, or 0."""
+    for way in range(WAYS):
+        entry = first ^ (way * ENTRY_STRIDE)
+        if load64(entry + U8) == U0:
+            return entry
+    return U0
+
+
+@kernel
+def store_short(entry, low, high, ids, count):
+    """Overwrite an entry. Contract: 1 <= count <= SHORT_IDS, SHORT_IDS ids are readable at ``ids``."""
+    store64(entry + U8, U0)
+    store64(entry, low)
+    copy16(entry + U16, ids)
+    store64(entry + U8, high | (count << U60))
+
+
+@kernel
+def enter_short(w, first, low, high, ids, count):
+    """Remember the ids of a short piece: in the entry that has its key, else in a free one, else in the first.
+
+    In a full set what was in the first entry moves to the last, which is lost.
     """
-    count = load64(slot + U8) >> U60
-    copy16(target, slot + U16)
-    if count > U4:
-        copy16(target + U16, slot + U32)
-        copy16(target + U32, slot + U48)
-    return count
+    entry = find_entry(first, low, high)
+    if entry == U0:
+        entry = free_entry(first)
+    if entry == U0:
+        entry = first
+        swap_entries(first, first ^ LAST_WAY)
+    if count <= SHORT_IDS:
+        store_short(entry, low, high, ids, count)
+    else:
+        place = keep_record(w, U16, ids, count)
+        store64(entry + U8, U0)
+        store64(entry, low)
+        store64(entry + U16, place)
+        store64(entry + U24, count)
+        store64(entry + U8, high | (SPILLED << U60))
 
 
 @kernel
-def store_short(slot, low, high, ids, count):
-    """Overwrite a short slot. Contract: 1 <= count <= SHORT_IDS, SHORT_IDS ids are readable at ``ids``."""
-    store64(slot, low)
-    store64(slot + U8, high | (count << U60))
-    copy16(slot + U16, ids)
-    copy16(slot + U32, ids + U16)
-    copy16(slot + U48, ids + U32)
-
-
-@kernel
-def short_marked(slot, low, high):
-    """Tell whether the slot says that this key has more than SHORT_IDS ids and is looked for in the long table."""
-    return load64(slot) == low and load64(slot + U8) == mark_of(high)
-
-
-@kernel
-def mark_short(slot, low, high):
-    """Make the slot say so."""
-    store64(slot, low)
-    store64(slot + U8, mark_of(high))
-
-
-@kernel
-def mark_of(high):
-    """Move the width of a key word into the place of the number of ids: no key has width 0, so none equals a mark."""
-    return (high & LOW56) | ((high >> U56) << U60)
-
-
-@kernel
-def long_slot(slots, digest):
-    """Give the address of the one long slot that a hash may be in."""
-    return slots + (digest >> LONG_SHIFT) * LONG_STRIDE
-
-
-@kernel
-def long_hit(slot, digest, at, width):
-    """Give the number of ids in the slot if it holds exactly these bytes, else 0."""
-    sizes = load64(slot + U8)
-    if load64(slot) != digest or (sizes & LOW32) != width:
+def copy_spilled(w, entry, out):
+    """Write the ids of an entry that are in the ring, and give their number; 0 if they are no longer there."""
+    place, count = load64(entry + U16), load64(entry + U24)
+    if not stands(w, place):
         return U0
-    return sizes >> U32 if same_bytes(slot + LONG_KEY_AT, at, width) else U0
-
-
-@kernel
-def store_long(slot, digest, at, width, ids, count):
-    """Overwrite a long slot. Contract: width <= LONG_KEY, 1 <= count <= LONG_IDS, ids readable to a multiple of 4."""
-    store64(slot, digest)
-    store64(slot + U8, width | (count << U32))
-    copy_words(slot + LONG_KEY_AT, at, width)
-    copy_ids(slot + LONG_IDS_AT, ids, count)
-
-
-@kernel
-def copy_words(target, source, width):
-    """Copy ``width`` bytes, eight at a time and the rest one by one."""
-    end = source + width
-    while source + U8 <= end:
-        store64(target, load64(source))
-        target += U8
-        source += U8
-    while source < end:
-        store8(target, load8(source))
-        target += U1
-        source += U1
-
-
-@kernel
-def copy_ids(target, source, count):
-    """Copy ``count`` ids in blocks of four (up to three more are written)."""
-    for index in range(U0, count, U4):
-        copy16(target + index * U4, source + index * U4)
+    copy_ids(out, record_at_place(w, place) + SPILLED_IDS, count)
+    return count

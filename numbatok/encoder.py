@@ -16,39 +16,51 @@ from __future__ import annotations
 import numpy as np
 
 from numbatok._jit import kernel
-from numbatok._llvm import load32, load64, prefetch, record_at, store32, store64
+from numbatok._llvm import copy16, load32, load64, prefetch, record_at, store32, store64
 from numbatok.cache import (
-    LONG_IDS,
-    LONG_IDS_AT,
-    LONG_KEY,
     SHORT_IDS,
     SHORT_KEY,
-    copy_ids,
-    copy_short,
-    copy_words,
-    long_hit,
-    long_slot,
-    mark_short,
-    short_hit,
+    SPILLED,
+    copy_spilled,
+    enter_short,
+    entry_count,
+    entry_hit,
+    find_entry,
+    first_entry,
+    free_entry,
     short_key,
-    short_marked,
-    short_slot,
-    store_long,
     store_short,
+    swap_entries,
 )
 from numbatok.merge import LONG_SCRATCH, SHORT_LIMIT, merge_long, merge_short
+from numbatok.ring import (
+    LONG_KEY,
+    copy_ids,
+    copy_words,
+    enter_long,
+    find_record,
+    finder_line,
+    long_digest,
+    next_key,
+)
 from numbatok.split.scan import fill_row
-from numbatok.table import NO_ID, hash_bytes, piece_id, tables_at
+from numbatok.table import NO_ID, piece_id, tables_at
+from numbatok.turns import merge_ahead, start_of
 
 WORKER = np.dtype(
     [
         ("tables", "u8"),  # address of the TABLES record
-        ("piece", "u8"),  # uint8[PIECE_BYTES]: a copy of the piece at hand
         ("ends", "u8"),  # uint64[BATCH + 64]: piece ends
-        ("keys", "u8"),  # uint64[(BATCH + 64) * 3]: low word, high word, slot of each piece
+        ("keys", "u8"),  # uint64[(BATCH + 64) * 3]: for each piece the words of its key and its first entry; of a
+        # long one its hash, its line of the finder and 0
+        ("pieces", "u8"),  # pieces in the batch
+        ("ahead", "u8"),  # pieces of it up to which the new ones were merged ahead
         ("marks", "u8"),  # uint64[BATCH * 2]: row, and pieces up to its end, of each row in a batch
-        ("short_slots", "u8"),
-        ("long_slots", "u8"),
+        ("entries", "u8"),  # the cache of short pieces
+        ("finder", "u8"),  # the cache of long pieces, and where in it they are
+        ("ring", "u8"),
+        ("head", "u8"),  # the place where the next record goes
+        ("lanes", "u8"),  # for merging by turns
         ("scratch", "u8"),  # for merging
         ("scratch_size", "u8"),  # its bytes
         ("sink", "u8"),  # uint32: where ids go that are only counted, as many as the scratch can merge
@@ -64,8 +76,6 @@ BATCH = 256
 """Pieces that one round splits, hashes and looks up."""
 SLACK = 16
 """Ids of room behind the last one."""
-PIECE_BYTES = 96
-"""Room for a piece of LONG_KEY bytes, and to read on behind it."""
 DONE, NOT_UTF8, NEEDS_SCRATCH = 0, 1, 2
 
 U0, U1, U4, U8, U16 = (np.uint64(value) for value in (0, 1, 4, 8, 16))
@@ -77,20 +87,25 @@ TOO_LONG = ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @kernel
 def prepare(w, at, stop, pieces):
-    """Compute key and slot of each piece and prefetch the slot; a piece above SHORT_KEY bytes gets slot 0."""
-    keys, ends, slots = w.keys, w.ends, w.short_slots
+    """Compute where the cache has each piece, and prefetch it: what ``keys`` of the record says."""
+    keys, ends, entries = w.keys, w.ends, w.entries
     for index in range(pieces):
         end = load64(ends + index * U8)
         width = end - at
         entry = keys + index * KEY_STRIDE
         if width <= SHORT_KEY:
             low, high = short_key(at, width, stop)
-            slot = short_slot(slots, low, high)
-            prefetch(slot)
+            first = first_entry(entries, low, high)
+            prefetch(first)
             store64(entry, low)
             store64(entry + U8, high)
-            store64(entry + U16, slot)
+            store64(entry + U16, first)
         else:
+            low = long_digest(at, width)
+            high = finder_line(w, low)
+            prefetch(high)
+            store64(entry, low)
+            store64(entry + U8, high)
             store64(entry + U16, U0)
         at = end
 
@@ -111,42 +126,61 @@ def merge_piece(w, t, at, width, out):
 
 
 @kernel
-def encode_by_long_table(w, t, at, width, out):
-    """Give the ids of a piece from the long table, else by merging, and remember them there if they fit."""
-    if width > LONG_KEY:
-        return merge_piece(w, t, at, width, out)
-    copy_words(w.piece, at, width)
-    at = w.piece  # what is remembered is what was merged, even if another thread writes to the text
-    digest = hash_bytes(at, width)
-    slot = long_slot(w.long_slots, digest)
-    count = long_hit(slot, digest, at, width)
-    if count:
-        copy_ids(out, slot + LONG_IDS_AT, count)
+def recall(w, start, width, low, high, first, out):
+    """Write the ids of a prepared piece that the cache holds, wherever it does, and give their number; else 0."""
+    if first == U0:
+        ids, count = find_record(w, high, low, start, width)
+        copy_ids(out, ids, count)
         return count
-    count = merge_piece(w, t, at, width, out)
-    if count <= LONG_IDS:
-        store_long(slot, digest, at, width, out, count)
+    entry = find_entry(first, low, high)
+    if entry == U0:
+        return U0
+    if entry != first:
+        swap_entries(entry, first)
+    count = entry_count(first)
+    if count == SPILLED:
+        return copy_spilled(w, first, out)
+    copy16(out, first + U16)
     return count
 
 
 @kernel
-def encode_miss(w, t, at, width, slot, low, high, out):
-    """Give the ids of a short piece that its slot does not hold, and take the slot for it.
+def encode_new(w, t, start, width, low, high, first, out):
+    """Merge a prepared piece, and remember its ids.
 
-    A piece of many ids is held by the long table, and marked as such in its slot: only then is it looked for there.
+    It is merged from a copy, so that what is remembered is right even if another thread writes to the text.
     """
-    if short_marked(slot, low, high):
-        return encode_by_long_table(w, t, at, width, out)
-    store64(
-        w.piece, low
-    )  # merged from the key, so that the slot holds its ids even if another thread writes to the text
-    store64(w.piece + U8, high)
-    count = merge_piece(w, t, w.piece, width, out)
-    if count <= SHORT_IDS:
-        store_short(slot, low, high, out, count)
+    if width > LONG_KEY:
+        return merge_piece(w, t, start, width, out)
+    key = next_key(w)
+    if first:
+        store64(key, low)
+        store64(key + U8, high)
+        count = merge_piece(w, t, key, width, out)
+        enter_short(w, first, low, high, out, count)
     else:
-        mark_short(slot, low, high)
+        copy_words(key, start, width)
+        count = merge_piece(w, t, key, width, out)
+        enter_long(w, high, low, width, out, count)
     return count
+
+
+@kernel
+def encode_slowly(w, t, begin, index, out):
+    """Give the ids of a prepared piece that its first entry does not give."""
+    start, entry = start_of(w, begin, index), w.keys + index * KEY_STRIDE
+    width = load64(w.ends + index * U8) - start
+    low, high, first = load64(entry), load64(entry + U8), load64(entry + U16)
+    made = recall(w, start, width, low, high, first, out)
+    if made == U0 and index >= w.ahead:
+        merge_ahead(w, t, begin, index, w.pieces)
+        w.ahead = w.pieces
+        made = recall(w, start, width, low, high, first, out)
+    if made == U0:
+        made = encode_new(w, t, start, width, low, high, first, out)
+    if made == TOO_LONG:
+        w.status, w.resume, w.needed = STATUS_NEEDS_SCRATCH, start, width
+    return made
 
 
 @kernel
@@ -156,23 +190,22 @@ def emit(w, t, begin, first, last, out, keep):
     ``begin`` is where piece 0 starts. ``keep`` is all ones to write the ids one after the other, 0 to write over the
     same place again (to count only).
     """
-    keys, ends, count = w.keys, w.ends, U0
+    keys, count = w.keys, U0
     for index in range(first, last):
-        entry = keys + index * KEY_STRIDE
-        low, high, slot = load64(entry), load64(entry + U8), load64(entry + U16)
+        key = keys + index * KEY_STRIDE
+        low, high, entry = load64(key), load64(key + U8), load64(key + U16)
         cursor = out + (count & keep) * U4
-        if slot and short_hit(slot, low, high):
-            count += copy_short(slot, cursor)
-            continue
-        start = load64(ends + (index - U1) * U8) if index else begin
-        width = load64(ends + index * U8) - start
-        if slot:
-            made = encode_miss(w, t, start, width, slot, low, high, cursor)
-        else:
-            made = encode_by_long_table(w, t, start, width, cursor)
-            if made == TOO_LONG:
-                w.status, w.resume, w.needed = STATUS_NEEDS_SCRATCH, start, width
-                return count, index
+        if entry and entry_hit(entry, low, high):
+            copy16(cursor, entry + U16)
+            made = entry_count(entry)
+            if made == SPILLED:
+                made = copy_spilled(w, entry, cursor)
+            if made:
+                count += made
+                continue
+        made = encode_slowly(w, t, begin, index, cursor)
+        if made == TOO_LONG:
+            return count, index
         count += made
     return count, last
 
@@ -224,6 +257,7 @@ def encode_rows(worker, base, offsets, first, last, resume, counts, out):
     while row < end and w.status == STATUS_DONE:
         pieces, rows = split_rows(w, t, base, offsets, row, end, at)
         prepare(w, at, base + load64(offsets + end * U8), pieces)
+        w.pieces, w.ahead = pieces, U0
         piece = U0
         for mark in range(rows):
             row, stop = load64(w.marks + mark * U16), load64(w.marks + mark * U16 + U8)
@@ -255,10 +289,10 @@ def merge_bytes(worker, at, width, out):
 
 @kernel
 def seed_cache(worker):
-    """Enter every token of at most SHORT_KEY bytes into its free slot, with the ids that merging its bytes gives.
+    """Enter every token of at most SHORT_KEY bytes into the cache, with the ids that merging its bytes gives.
 
-    Merging decides, not the id of the token: some vocabularies hold tokens that no merge reaches. Lower ids come first
-    and keep the slot. Contract: the sink takes SHORT_KEY + SLACK ids.
+    Merging decides, not the id of the token, unless the vocabulary is closed: others may hold tokens that no merge
+    reaches. Lower ids come first and get the first entry. Contract: the sink takes SHORT_KEY + SLACK ids.
     """
     w = worker_at(np.uint64(worker))
     t = tables_at(w.tables)
@@ -268,8 +302,10 @@ def seed_cache(worker):
         if width == U0 or width > SHORT_KEY:
             continue
         low, high = short_key(start, width, start + U16)
-        slot = short_slot(w.short_slots, low, high)
-        if load64(slot + U8) == U0:
-            count = merge_piece(w, t, start, width, w.sink)
-            if count <= SHORT_IDS:
-                store_short(slot, low, high, w.sink, count)
+        entry = free_entry(first_entry(w.entries, low, high))
+        if entry == U0:
+            continue
+        store32(w.sink, token)
+        count = U1 if token < t.closed else merge_piece(w, t, start, width, w.sink)
+        if count <= SHORT_IDS:
+            store_short(entry, low, high, w.sink, count)

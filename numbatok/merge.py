@@ -24,7 +24,7 @@ import numpy as np
 from numbatok._jit import kernel
 from numbatok._llvm import leading_zeros, load8, load32, load64, minimum16, store32, store64, trailing_zeros
 from numbatok.joins import BORDER, join_at
-from numbatok.table import NO_RANK, pair_rank
+from numbatok.table import NO_RANK, pair_rank, prefetch_pair
 
 U0, U1, U2, U4, U8, U32, U63 = (np.uint64(value) for value in (0, 1, 2, 4, 8, 32, 63))
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -34,19 +34,26 @@ ASCII_END, BORDER_BYTE = np.uint64(0x80), np.uint64(BORDER)
 SHORT_LIMIT = np.uint64(64)
 """Longest piece, in bytes, that the one-word list takes."""
 ROW_WIDTH, ROW_BYTES = np.uint64(16), np.uint64(64)
-NOTHING = np.uint64(0xFFFFFFFF)
-"""Row entry of a position where no merge can start; above every ``rank << 8 | position``."""
+NOTHING = np.uint64(0xFFFFFF00)
+"""Row entries of positions where no merge can start are not below this; every ``rank << 8 | position`` is."""
 
-SHORT_SCRATCH = 2 * 4 * 64
-"""Bytes of scratch for a short merge: the row of pairs, then the tokens."""
+SHORT_SCRATCH = 768
+"""Bytes of scratch for a short merge: the row of pairs and the tokens, each with room for one more on both sides."""
+ROW_AT, TOKENS_AT = np.uint64(64), np.uint64(64 + 256 + 64)
 LONG_SCRATCH = 32
 """Bytes of scratch for each byte of a long merge: token, previous, next, rank (4 each), heap (2 entries of 8)."""
 
 
 @kernel
+def made_by(t, rank):
+    """Give the id that the merge of a rank makes."""
+    return rank if t.by_id else load32(t.merged + rank * U4)
+
+
+@kernel
 def row_entry(rank, position):
-    """Give ``rank << 8 | position``, or NOTHING for no rank."""
-    return NOTHING if rank == NO_RANK else (rank << U8) | position
+    """Give ``rank << 8 | position``; for NO_RANK what is not below NOTHING in 32 bits."""
+    return (rank << U8) | position
 
 
 @kernel
@@ -64,11 +71,17 @@ def start_row(t, at, width, row, tokens):
         store32(row + (position - U1) * U4, row_entry(rank, position - U1))
         last = byte
         seen |= byte
-    for position in range(width - U1, vectors_of(width) * ROW_WIDTH):
-        store32(row + position * U4, NOTHING)
+    fill_nothing(row, width - U1, vectors_of(width) * ROW_WIDTH)
     if seen < ASCII_END:
         return ALL >> (SHORT_LIMIT - width)
     return join_row(t, at, width, row, tokens)
+
+
+@kernel
+def fill_nothing(row, first, last):
+    """Say of the positions ``first .. last - 1`` of a row that no merge can start there."""
+    for position in range(first, last):
+        store32(row + position * U4, NOTHING)
 
 
 @kernel
@@ -111,35 +124,55 @@ def row_minimum(row, vectors):
 
 
 @kernel
+def join_pair(t, row, tokens, alive, least):
+    """Make one symbol of the pair that ``least`` names, and prefetch the look-ups of :func:`renew_pairs`.
+
+    Gives where symbols start now, and the positions of the new symbol and of those before and behind it: -1 and 64 if
+    there are none. No branch depends on what is found.
+    """
+    left = least & LOW8
+    token = made_by(t, least >> U8)
+    after = alive & ~((U2 << left) - U1)  # never empty: the pair has a right part
+    right = trailing_zeros(after)
+    alive &= ~(U1 << right)
+    following = trailing_zeros(after & (after - U1))
+    previous = U63 - leading_zeros(alive & ((U1 << left) - U1))
+    store32(tokens + left * U4, token)
+    store32(row + right * U4, NOTHING)
+    prefetch_pair(t, token, load32(tokens + following * U4))
+    prefetch_pair(t, load32(tokens + previous * U4), token)
+    return alive, previous, left, following
+
+
+@kernel
+def renew_pairs(t, row, tokens, previous, left, following):
+    """Look up the two pairs of a new symbol. Where it has no neighbour, the entry goes beside the row or is NOTHING."""
+    token = load32(tokens + left * U4)
+    behind = pair_rank(t.pair_slots, t.pair_shift, token, load32(tokens + following * U4))
+    before = pair_rank(t.pair_slots, t.pair_shift, load32(tokens + previous * U4), token)
+    store32(row + left * U4, row_entry(behind, left) if following < SHORT_LIMIT else NOTHING)
+    store32(row + previous * U4, row_entry(before, previous))
+
+
+@kernel
 def merge_short(t, at, width, scratch, out):
     """Merge a piece of 1 to SHORT_LIMIT bytes; writes its ids (uint32) to ``out`` and gives their number.
 
     Contract: ``scratch`` has SHORT_SCRATCH bytes, ``out`` takes ``width`` ids.
     """
-    row, tokens = scratch, scratch + SHORT_LIMIT * U4
+    row, tokens = scratch + ROW_AT, scratch + TOKENS_AT
     alive, vectors = start_row(t, at, width, row, tokens), vectors_of(width)
     least = row_minimum(row, vectors)
-    while least != NOTHING:
-        left = least & LOW8
-        after = alive & ~((U2 << left) - U1)  # never empty: the pair has a right part
-        right = trailing_zeros(after)
-        alive &= ~(U1 << right)
-        after &= after - U1
-        token = load32(t.merged + (least >> U8) * U4)
-        store32(tokens + left * U4, token)
-        store32(row + right * U4, NOTHING)
-        entry = NOTHING
-        if after:
-            neighbour = load32(tokens + trailing_zeros(after) * U4)
-            entry = row_entry(pair_rank(t.pair_slots, t.pair_shift, token, neighbour), left)
-        store32(row + left * U4, entry)
-        before = alive & ((U1 << left) - U1)
-        if before:
-            previous = U63 - leading_zeros(before)
-            neighbour = load32(tokens + previous * U4)
-            entry = row_entry(pair_rank(t.pair_slots, t.pair_shift, neighbour, token), previous)
-            store32(row + previous * U4, entry)
+    while least < NOTHING:
+        alive, previous, left, following = join_pair(t, row, tokens, alive, least)
+        renew_pairs(t, row, tokens, previous, left, following)
         least = row_minimum(row, vectors)
+    return write_alive(tokens, alive, out)
+
+
+@kernel
+def write_alive(tokens, alive, out):
+    """Write the tokens of the symbols that are alive; gives their number."""
     count = U0
     while alive:
         store32(out + count * U4, load32(tokens + trailing_zeros(alive) * U4))
@@ -257,7 +290,7 @@ def merge_long(t, at, width, scratch, out):
             continue  # the pair that was queued here is gone
         right = load32(following + left * U4)
         after = load32(following + right * U4)
-        store32(tokens + left * U4, load32(t.merged + rank * U4))
+        store32(tokens + left * U4, made_by(t, rank))
         store32(ranks + right * U4, NO_RANK)
         store32(ranks + left * U4, NO_RANK)
         store32(following + left * U4, after)

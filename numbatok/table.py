@@ -16,16 +16,17 @@ from __future__ import annotations
 import numpy as np
 
 from numbatok._jit import kernel
-from numbatok._llvm import load8, load32, load64, record_at, store32, store64
+from numbatok._llvm import load8, load32, load64, match8, prefetch, record_at, store32, store64, trailing_zeros
 
-ID_BITS, RANK_BITS = 21, 22
+ID_BITS, RANK_BITS, BUCKET_BITS = 21, 22, 3
 
 TABLES = np.dtype(
     [
         ("classes", "u8"),  # uint8: the two-stage class table of unicode.py
-        ("pair_slots", "u8"),  # uint64[2**k]: packed merges, EMPTY where free
+        ("pair_slots", "u8"),  # uint64[2**k, 8]: buckets of packed merges, EMPTY where free
         ("pair_shift", "u8"),  # 64 - k
         ("merged", "u8"),  # uint32[merges]: rank -> id that the merge makes
+        ("by_id", "u8"),  # 1: ids rise with ranks, and wherever a rank is meant the tables have the id that it makes
         ("byte_ids", "u8"),  # uint32[256]: byte -> id
         ("byte_pairs", "u8"),  # uint32[65536]: two bytes, first one high -> rank of their merge or NO_RANK
         ("joins", "u8"),  # uint64[65536]: code point -> rank << 32 | token, see joins.py
@@ -34,6 +35,7 @@ TABLES = np.dtype(
         ("piece_shift", "u8"),  # 64 - k
         ("blob", "u8"),  # uint8: the bytes of all tokens one after the other, 16 bytes of slack behind
         ("starts", "u8"),  # uint32[ids + 1]: where each token starts in the blob
+        ("closed", "u8"),  # every token below this id is what its bytes encode to
         ("whole", "u8"),  # 1: a piece that is a token is that token, before any merge is tried
         ("family", "u8"),  # which split: see split/scan.py, and its parameters
         ("letters", "u8"),
@@ -55,7 +57,8 @@ RANK_SHIFT = np.uint64(RANK_BITS)
 LEFT_SHIFT = np.uint64(RANK_BITS + ID_BITS)
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIXER = np.uint64(0xD6E8FEB86659FD93)
-U0, U1, U4, U8, U32, U64 = (np.uint64(value) for value in (0, 1, 4, 8, 32, 64))
+U0, U1, U4, U7, U8, U32, U64 = (np.uint64(value) for value in (0, 1, 4, 7, 8, 32, 64))
+LINE, LAST_SLOT = np.uint64(64), np.uint64(56)
 
 
 @kernel
@@ -65,43 +68,52 @@ def pack_pair(left, right):
 
 
 @kernel
-def pair_slot(key, shift):
-    """Give the first slot to probe for a packed pair (Knuth's multiplicative hash after one fold)."""
+def pair_bucket(key, shift):
+    """Give the first bucket to look into for a packed pair (Knuth's multiplicative hash after one fold)."""
     return ((key ^ (key >> U32)) * GOLDEN) >> shift
 
 
 @kernel
 def pair_rank(slots, shift, left, right):
-    """Give the rank of the merge of two ids, or NO_RANK."""
+    """Give the rank of the merge of two ids, or NO_RANK.
+
+    One comparison of a bucket, which is one cache line, in place of a chain of branches that nothing can foresee.
+    """
     key = pack_pair(left, right)
-    slot = pair_slot(key, shift)
-    mask = (U1 << (U64 - shift)) - U1
-    entry = load64(slots + slot * U8)
-    while entry != EMPTY:
-        if (entry ^ key) <= RANK_MASK:
-            return entry & RANK_MASK
-        slot = (slot + U1) & mask
-        entry = load64(slots + slot * U8)
-    return NO_RANK
+    bucket = pair_bucket(key, shift)
+    line = slots + bucket * LINE
+    hits = match8(line, key, RANK_MASK)
+    while (hits == U0) & (load64(line + LAST_SLOT) != EMPTY):  # a full bucket, which few are: go on with the next one
+        bucket = (bucket + U1) & ((U1 << (U64 - shift)) - U1)
+        line = slots + bucket * LINE
+        hits = match8(line, key, RANK_MASK)
+    rank = load64(line + (trailing_zeros(hits) & U7) * U8) & RANK_MASK
+    return rank if hits else NO_RANK
+
+
+@kernel
+def prefetch_pair(t, left, right):
+    """Prefetch what :func:`pair_rank` will read."""
+    prefetch(t.pair_slots + pair_bucket(pack_pair(left, right), t.pair_shift) * LINE)
 
 
 @kernel
 def insert_pairs(slots, shift, lefts, rights, ranks, count):
-    """Enter pairs and their ranks into empty slots; gives the number of pairs met twice.
+    """Enter pairs and their ranks into empty buckets; gives the number of pairs met twice.
 
     Contract: ``lefts``, ``rights`` and ``ranks`` are uint32[count]; the table has at least 2 * count slots. A pair met
     twice keeps the rank that came first.
     """
     slots, shift, lefts, rights = np.uint64(slots), np.uint64(shift), np.uint64(lefts), np.uint64(rights)
     ranks = np.uint64(ranks)
-    mask = (U1 << (U64 - shift)) - U1
+    slot_mask = (U8 << (U64 - shift)) - U1
     twice = U0
     for index in range(np.uint64(count)):
         key = pack_pair(load32(lefts + index * U4), load32(rights + index * U4))
-        slot = pair_slot(key, shift)
+        slot = pair_bucket(key, shift) * U8
         entry = load64(slots + slot * U8)
         while entry != EMPTY and (entry ^ key) > RANK_MASK:
-            slot = (slot + U1) & mask
+            slot = (slot + U1) & slot_mask
             entry = load64(slots + slot * U8)
         if entry == EMPTY:
             store64(slots + slot * U8, key | load32(ranks + index * U4))

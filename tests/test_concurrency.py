@@ -19,8 +19,9 @@ import pytest
 from cases import JIT_OFF
 
 import numbatok
-from numbatok.cache import CACHE_BYTES
-from numbatok.worker import Worker
+from numbatok.cache import SHORT_BYTES
+from numbatok.ring import FINDER_BYTES, RING_BYTES
+from numbatok.worker import OUTPUT_BYTES, Worker
 
 needs_jit = pytest.mark.skipif(
     JIT_OFF, reason="a text long enough for the parallel path takes minutes with the JIT off"
@@ -28,6 +29,8 @@ needs_jit = pytest.mark.skipif(
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
 HANG_SECONDS = 120
+WORKER_BYTES = SHORT_BYTES + FINDER_BYTES + RING_BYTES + 4 * OUTPUT_BYTES
+"""What a worker holds beside its scratch: the cache, and room for the ids of a short text."""
 
 # Texts of several kinds, some below and some above the size from which a call runs in parallel, and what they give.
 PREPARE = """
@@ -282,17 +285,21 @@ def array_sizes(worker: Worker) -> dict[str, int]:
 
 
 def test_memory_is_bounded(enc: numbatok.Encoding) -> None:
-    """However many distinct words go through, neither the worker's arrays nor the number of workers grows."""
+    """However many distinct words go through, neither the worker's arrays nor the number of workers grows.
+
+    There are words of every form: of up to 15 bytes, of up to 24, which go to the ring, and longer than any record.
+    """
     enc.clear_cache()
     assert enc.encode_ordinary("hello world") == [31373, 995]
     (worker,) = enc._pool._idle
     before = array_sizes(worker)
-    assert CACHE_BYTES < sum(before.values()) < CACHE_BYTES + (4 << 20)
+    assert WORKER_BYTES < sum(before.values()) < WORKER_BYTES + (2 << 20)
     rng = random.Random(13)
     count = 500 if JIT_OFF else 300_000
     words = {"".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randrange(4, 24))) for _ in range(count)}
     assert len(words) > 0.99 * count
-    ids = enc.encode_flat(" ".join(sorted(words)))
-    assert enc.decode(ids) == " ".join(sorted(words))
+    longest = " ".join("".join(rng.choices("qzjxk", k=width)) for width in range(500, 520))
+    text = " ".join([*sorted(words), longest])
+    assert enc.decode(enc.encode_flat(text)) == text
     assert enc._pool._idle == [worker]
     assert array_sizes(worker) == before

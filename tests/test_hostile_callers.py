@@ -141,8 +141,8 @@ def test_failure_while_scratch_grows(enc: Any, monkeypatch: pytest.MonkeyPatch) 
         patch.setattr(worker.np, "empty", failing)
         with pytest.raises(MemoryError):
             idle.grow_scratch(1 << 20)
-    assert int(idle.record["scratch"][0]) == idle._scratch.ctypes.data
-    assert int(idle.record["scratch_size"][0]) <= len(idle._scratch)
+    assert int(idle.record["scratch"][0]) == idle._kept[-1][0].ctypes.data
+    assert int(idle.record["scratch_size"][0]) <= len(idle._kept[-1][0])
     assert mine.encode("zqzq" * 50) == enc.encode("zqzq" * 50)
 
 
@@ -150,7 +150,7 @@ def test_scratch_is_given_back(enc: Any) -> None:
     """A giant piece leaves no giant memory behind, and one that positions cannot count is refused."""
     mine = fresh(enc)
     assert mine.count("ab" * (5_000 if JIT_OFF else 2_000_000)) > 0
-    assert all(len(idle._scratch) <= 64 * worker.SCRATCH_BYTES for idle in mine._pool._idle)
+    assert all(len(idle._kept[-1][0]) <= 64 * worker.SCRATCH_BYTES for idle in mine._pool._idle)
     with pytest.raises(OverflowError, match="too long"):
         mine._pool.take().grow_scratch(1 << 32)
 

@@ -24,7 +24,7 @@ PACKAGE = Path(numbatok.__file__).parent
 # fmt: off
 # Each module may import only modules that stand before it.
 ORDER = [
-    "_jit", "_llvm", "swar", "unicode", "table", "cache", "split", "split.cuts", "split.masks", "split.gpt2",
+    "_jit", "_llvm", "swar", "unicode", "table", "ring", "cache", "split", "split.cuts", "split.masks", "split.gpt2",
     "split.cl100k", "split.o200k", "split.deepseek", "split.scan", "split.dual", "split.patterns", "joins", "merge",
     "decoder", "encoder", "bpe", "lists", "ragged", "text", "chunks", "worker", "batch", "ids", "invalid",
     "names", "special", "unstable", "alphabet", "fields", "added", "normalize", "characters", "pieces", "front",

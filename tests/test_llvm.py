@@ -51,12 +51,14 @@ copy16 = numba.njit(lambda target, source: _llvm.copy16(target, source))
 copy = numba.njit(lambda target, source, size: _llvm.copy(target, source, size))
 trailing_zeros = numba.njit(lambda word: _llvm.trailing_zeros(word))
 leading_zeros = numba.njit(lambda word: _llvm.leading_zeros(word))
+folded_product = numba.njit(lambda one, other: _llvm.folded_product(one, other))
 prefetch = numba.njit(lambda address: _llvm.prefetch(address))
 fetch_add = numba.njit(lambda address, value: _llvm.fetch_add(address, value))
 exchange = numba.njit(lambda address, value: _llvm.exchange(address, value))
 load_shared = numba.njit(lambda address: _llvm.load_shared(address))
 store_shared = numba.njit(lambda address, value: _llvm.store_shared(address, value))
 minimum16 = numba.njit(lambda address: _llvm.minimum16(address))
+match8 = numba.njit(lambda address, key, spread: _llvm.match8(address, key, spread))
 in_range_mask = numba.njit(lambda block, low, high: _llvm.in_range_mask(block, low, high))
 
 
@@ -157,6 +159,34 @@ def test_bits(name: str) -> None:
         assert same_word(intrinsic(np.uint64(word)), model(f"{word:064b}")), hex(word)
 
 
+def folded(one: int, other: int) -> int:
+    """Give the two halves of a product, exclusive-or, by way of its bytes."""
+    halves = np.frombuffer((one * other).to_bytes(16, "little"), "<u8")
+    return int(halves[0]) ^ int(halves[1])
+
+
+def word_pairs() -> list[tuple[int, int]]:
+    """Give every pair of edge words, as far as there is time, and random pairs of all magnitudes."""
+    edges = EDGE_WORDS[:: 7 if JIT_OFF else 1]
+    rest = random.Random(8).sample(WORDS, len(WORDS))
+    return [(one, other) for one in edges for other in edges] + list(zip(WORDS, rest, strict=True))
+
+
+def test_folded_product() -> None:
+    """High and low word of the product are folded, for words at all edges; the twin agrees in a compiled run, too."""
+    for one, other in word_pairs():
+        expected = folded(one, other)
+        assert same_word(folded_product(np.uint64(one), np.uint64(other)), expected), (hex(one), hex(other))
+        assert same_word(_llvm._folded_product(np.uint64(one), np.uint64(other)), expected), (hex(one), hex(other))
+
+
+def test_folded_product_of_what_shows_a_carry() -> None:
+    """Known products: the largest of all, one that fills the high word alone, and one the low word alone."""
+    for one, other, expected in ((ALL, ALL, ALL), (1 << 63, 1 << 63, 1 << 62), (1 << 32, 1 << 32, 1), (3, 5, 15)):
+        assert same_word(folded_product(np.uint64(one), np.uint64(other)), expected)
+        assert same_word(folded_product(np.uint64(other), np.uint64(one)), expected)
+
+
 def test_in_range_mask_every_byte_and_position() -> None:
     """For many bounds, every byte at every one of the 64 positions is found when it is within them, and only then."""
     edges = [0, 1, 0x09, 0x0D, 0x20, 0x30, 0x39, 0x41, 0x5A, 0x61, 0x7A, 0x7E, 0x7F, 0x80, 0x81, 0xBF, 0xC0, 0xFE, 0xFF]
@@ -192,6 +222,23 @@ def test_minimum16() -> None:
             assert same_word(minimum16(memory.at(alignment)), values[lane])
     memory.view[:64] = 0xFF
     assert same_word(minimum16(memory.at(0)), 0xFFFFFFFF)
+
+
+def test_match8() -> None:
+    """Each of 8 words is told to be near the key or not, in every place, for every number of low bits left free."""
+    rng = random.Random(6)
+    for free in (0, 1, 21, 22, 63):
+        for pattern in (*range(0, 256, 37), 1, 2, 4, 128, 255):
+            memory, key = Memory(128), rng.getrandbits(64)
+            words = [
+                key ^ rng.getrandbits(free)
+                if pattern >> place & 1
+                else key ^ (rng.randrange(1, 1 << 64 - free) << free)
+                for place in range(8)
+            ]
+            memory.view[8:72] = np.frombuffer(np.array(words, "<u8").tobytes(), np.uint8)
+            found = match8(memory.at(8), np.uint64(key), np.uint64((1 << free) - 1))
+            assert same_word(found, pattern)
 
 
 @pytest.mark.parametrize(("before", "value"), [(0, 1), (41, 0), (ALL, 1), (1 << 63, 1 << 63), (5, ALL), (2**32 - 1, 1)])
@@ -244,12 +291,14 @@ def test_every_intrinsic_is_tested() -> None:
     tested |= {
         "copy16",
         "copy",
+        "folded_product",
         "prefetch",
         "fetch_add",
         "exchange",
         "load_shared",
         "store_shared",
         "minimum16",
+        "match8",
         "in_range_mask",
         "record_at",
     }

@@ -61,6 +61,8 @@ from numbatok.split.masks import (
     number_starts,
     open_run,
     plain_cjk,
+    plain_hangul,
+    plain_pairs,
     plain_run,
     run_end,
     tail_starts,
@@ -194,8 +196,10 @@ def smear_by_wall(table, at, stop, high, inner):
 
     Gives masks (letters and marks, numbers, blanks, punctuation, CJK, covered).
     """
-    numbers, blanks, puncts, plain = U0, U0, U0, plain_cjk(at, inner)
-    words, cjk, covered, leads = plain, plain, plain, high & ~inner & ~plain & CLASSIFIED
+    capitals, small, caseless = plain_pairs(at, inner)
+    numbers, blanks, puncts, cjk = U0, U0, U0, plain_cjk(at, inner)
+    words = cjk | plain_hangul(at, inner) | capitals | small | caseless
+    covered, leads = words, high & ~inner & ~words & CLASSIFIED
     while leads:
         bit = trailing_zeros(leads)
         leads &= leads - U1

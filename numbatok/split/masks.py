@@ -31,6 +31,12 @@ FIRST_INNER, LAST_INNER, LAST_BYTE = np.uint64(0x80), np.uint64(0xBF), np.uint64
 LEAD_E3, LEAD_E4, LEAD_E5, LEAD_E8, LEAD_E9 = (np.uint64(lead) for lead in (0xE3, 0xE4, 0xE5, 0xE8, 0xE9))
 INNER_81, INNER_82, INNER_83, INNER_97 = (np.uint64(inner) for inner in (0x81, 0x82, 0x83, 0x97))
 INNER_A0, INNER_B8, INNER_BB, INNER_BD = (np.uint64(inner) for inner in (0xA0, 0xB8, 0xBB, 0xBD))
+LEAD_C3, LEAD_D0, LEAD_D1, LEAD_D8, LEAD_D9, LEAD_DA, LEAD_DB = (
+    np.uint64(lead) for lead in (0xC3, 0xD0, 0xD1, 0xD8, 0xD9, 0xDA, 0xDB)
+)
+LEAD_EA, LEAD_EB, LEAD_EC, LEAD_ED = (np.uint64(lead) for lead in (0xEA, 0xEB, 0xEC, 0xED))
+INNER_8A, INNER_93, INNER_9D, INNER_9E, INNER_9F = (np.uint64(inner) for inner in (0x8A, 0x93, 0x9D, 0x9E, 0x9F))
+INNER_AF, INNER_B0, INNER_B7 = (np.uint64(inner) for inner in (0xAF, 0xB0, 0xB7))
 LETTER_S, LETTER_T, LETTER_M, LETTER_D = (np.uint64(ord(letter)) for letter in "stmd")
 PAIR_LL, PAIR_VE, PAIR_RE = (np.uint64(int.from_bytes(pair, "little")) for pair in (b"ll", b"ve", b"re"))
 LONG_S = np.uint64(int.from_bytes("ſ".encode(), "little"))
@@ -118,6 +124,67 @@ def plain_cjk(at, inner):
 
 
 @kernel
+def plain_hangul(at, inner):
+    """Mark all bytes of the characters U+AC00 to U+D77F: nearly all syllables of Korean, letters all.
+
+    They begin with EA B0 to ED 9D. ``inner`` is as in :func:`plain_han`.
+    """
+    leads = in_range_mask(at, LEAD_EA, LEAD_ED) & (inner >> U1) & (inner >> U2) & CLASSIFIED
+    if leads:
+        leads &= in_range_mask(at, LEAD_EB, LEAD_EC) | (
+            (in_range_mask(at, LEAD_EA, LEAD_EA) & (in_range_mask(at, INNER_B0, LAST_INNER) >> U1))
+            | (in_range_mask(at, LEAD_ED, LEAD_ED) & (in_range_mask(at, FIRST_INNER, INNER_9D) >> U1))
+        )
+    return leads | (leads << U1) | (leads << U2)
+
+
+@kernel
+def plain_arabic(at, leads):
+    """Choose from ``leads``, first bytes of two, those of U+0620 to U+064A but U+0640 too, and U+0680 to U+06D3.
+
+    They are D8 from A0 on, D9 up to 8A, DA, and DB up to 93: letters all, none with a case.
+    """
+    chosen = in_range_mask(at, LEAD_DA, LEAD_DA)
+    chosen |= in_range_mask(at, LEAD_D8, LEAD_D8) & (in_range_mask(at, INNER_A0, LAST_INNER) >> U1)
+    chosen |= in_range_mask(at, LEAD_D9, LEAD_D9) & (in_range_mask(at, FIRST_INNER, INNER_8A) >> U1)
+    chosen |= in_range_mask(at, LEAD_DB, LEAD_DB) & (in_range_mask(at, FIRST_INNER, INNER_93) >> U1)
+    return leads & chosen
+
+
+@kernel
+def plain_capitals(at, leads):
+    """Choose from ``leads``, first bytes of two, the capitals of Cyrillic (U+0400 to U+042F) and of Latin-1."""
+    chosen = in_range_mask(at, LEAD_D0, LEAD_D0) & (in_range_mask(at, FIRST_INNER, INNER_AF) >> U1)
+    seconds = in_range_mask(at, FIRST_INNER, INNER_9E) & ~in_range_mask(at, INNER_97, INNER_97)
+    return leads & (chosen | (in_range_mask(at, LEAD_C3, LEAD_C3) & (seconds >> U1)))
+
+
+@kernel
+def plain_small(at, leads):
+    """Choose from ``leads``, first bytes of two, the small letters of Cyrillic (U+0430 to U+045F) and of Latin-1."""
+    chosen = in_range_mask(at, LEAD_D0, LEAD_D0) & (in_range_mask(at, INNER_B0, LAST_INNER) >> U1)
+    chosen |= in_range_mask(at, LEAD_D1, LEAD_D1) & (in_range_mask(at, FIRST_INNER, INNER_9F) >> U1)
+    seconds = in_range_mask(at, INNER_9F, LAST_INNER) & ~in_range_mask(at, INNER_B7, INNER_B7)
+    return leads & (chosen | (in_range_mask(at, LEAD_C3, LEAD_C3) & (seconds >> U1)))
+
+
+@kernel
+def plain_pairs(at, inner):
+    """Mark all bytes of common letters of two bytes, without a loop: (capitals, small letters, caseless letters).
+
+    A loop over characters takes twice the time of all else on Cyrillic and Arabic (12 to 15 against 6 to 7 ns a piece).
+    """
+    leads = in_range_mask(at, LEAD_C3, LEAD_DB) & (inner >> U1) & CLASSIFIED
+    capitals, small, caseless = U0, U0, U0
+    if leads:
+        if leads & in_range_mask(at, LEAD_C3, LEAD_D1):
+            capitals, small = plain_capitals(at, leads), plain_small(at, leads)
+        if leads & in_range_mask(at, LEAD_D8, LEAD_DB):
+            caseless = plain_arabic(at, leads)
+    return capitals | (capitals << U1), small | (small << U1), caseless | (caseless << U1)
+
+
+@kernel
 def plain_run(at):
     """Give the bytes of the plain CJK characters in a row at ``at``, at most 63. Contract: at + BLOCK_REACH <= stop."""
     return trailing_zeros(~plain_cjk(at, in_range_mask(at, FIRST_INNER, LAST_INNER)))
@@ -173,7 +240,9 @@ def smear(table, at, stop, high, inner, letters):
     Gives masks (letters, numbers, blanks, covered), each character smeared over all its bytes; covered does not cover
     ``high`` where the bytes are not UTF-8.
     """
-    numbers, blanks, plain = U0, U0, plain_cjk(at, inner)
+    capitals, small, caseless = plain_pairs(at, inner)
+    plain = plain_cjk(at, inner) | plain_hangul(at, inner) | capitals | small | caseless
+    numbers, blanks = U0, U0
     letter_mask, covered, leads = plain, plain, high & ~inner & ~plain & CLASSIFIED
     while leads:
         bit = trailing_zeros(leads)

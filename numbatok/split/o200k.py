@@ -64,7 +64,9 @@ from numbatok.split.masks import (
     number_starts,
     open_run,
     plain_han,
+    plain_hangul,
     plain_kana,
+    plain_pairs,
     plain_run,
     run_end,
     tail_starts,
@@ -161,11 +163,12 @@ def smear_by_case(table, at, stop, high, inner, han):
     Gives masks (capitals, small letters, caseless letters and marks, marks, numbers, blanks, Han if it is special,
     covered).
     """
-    upper, lower, marks, numbers, blanks, plain = U0, U0, U0, U0, U0, plain_han(at, inner)
-    hans = plain if han else U0
-    plain |= plain_kana(at, inner)
-    caseless, covered = plain, plain
-    leads = high & ~inner & ~plain & CLASSIFIED
+    upper, lower, caseless = plain_pairs(at, inner)
+    plain = plain_han(at, inner)
+    marks, numbers, blanks, hans = U0, U0, U0, plain if han else U0
+    caseless |= plain | plain_kana(at, inner) | plain_hangul(at, inner)
+    covered = upper | lower | caseless
+    leads = high & ~inner & ~covered & CLASSIFIED
     while leads:
         bit = trailing_zeros(leads)
         leads &= leads - U1
