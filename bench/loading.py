@@ -5,7 +5,10 @@ processes of the two libraries take turns. Time is that of ``get_encoding``, and
 memory is the peak of the process without that of a process that only imports the library. tiktoken finds the published
 files in its cache folder; they are rebuilt from the embedded tables, and tiktoken checks their hashes.
 
+BPE1 files are read in one process, in turns with tiktoken's own loading of the same encoding; ids are compared first.
+
     python bench/loading.py
+    python bench/loading.py files
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 ROUNDS = 7
+FILE_ROUNDS = 21
 NAMES = ("gpt2", "r50k_base", "p50k_base", "p50k_edit", "cl100k_base", "o200k_base", "o200k_harmony")
 LIBRARIES = ("numbatok", "tiktoken")
 TEXT = "hello world"
@@ -116,6 +120,63 @@ def measure(cache: Path, name: str) -> dict[str, dict[str, float]]:
     return {library: {name: round(value, 4) for name, value in row.items()} for library, row in figures.items()}
 
 
+def load_files(cache: Path) -> dict[str, dict[str, Any]]:
+    """Give seconds for GPT-2's BPE1 files and for tiktoken, whose r50k_base has the same ranks in one rank file."""
+    import tiktoken
+    import tiktoken.registry
+
+    import numbatok
+
+    enc = numbatok.get_encoding("gpt2")
+    paths = {version: cache / f"version-{version}.bpe" for version in (1, 2)}
+    for version, path in paths.items():
+        enc.save(path, version=version)
+    given = {"pat_str": enc._pat_str, "special_tokens": enc._special_tokens}
+
+    def of_tiktoken(name: str) -> Any:
+        tiktoken.registry.ENCODINGS.clear()
+        return tiktoken.get_encoding(name)
+
+    loaders = {
+        "BPE1 version 1": lambda: numbatok.Encoding.load(paths[1], **given),
+        "BPE1 version 2": lambda: numbatok.Encoding.load(paths[2]),
+        "embedded": lambda: numbatok.bpe.load_embedded("r50k_base", enc._special_tokens, enc._model.split),
+        "tiktoken": lambda: of_tiktoken("gpt2"),
+        "tiktoken, r50k": lambda: of_tiktoken("r50k_base"),
+    }
+    if any(loaders[name]().encode(TEXT) != enc.encode(TEXT) for name in loaders if name != "embedded"):
+        raise SystemExit("the ids differ, so nothing is reported")
+    seconds: dict[str, list[float]] = {name: [] for name in loaders}
+    for _ in range(FILE_ROUNDS):
+        for name, loader in loaders.items():
+            start = time.perf_counter()
+            loader()
+            seconds[name].append(time.perf_counter() - start)
+    rows = {}
+    for name, times in seconds.items():
+        ratios = [theirs / ours for ours, theirs in zip(times, seconds["tiktoken"], strict=True)]
+        figures = {"s": statistics.median(times), "s, least": min(times), "s, greatest": max(times)}
+        figures |= {"times tiktoken": statistics.median(ratios), "times tiktoken, least": min(ratios)}
+        rows[name] = {key: round(value, 4) for key, value in figures.items()}
+    return rows
+
+
+def main_files() -> None:
+    """Measure BPE1 files, print a table, and write bench/results/loading-files.json."""
+    from harness import RESULTS, save
+
+    started = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as name:
+        run(Path(name), "make")
+        os.environ["TIKTOKEN_CACHE_DIR"] = name
+        rows = load_files(Path(name))
+    for name, row in rows.items():
+        print(f"{name:15s}", "  ".join(f"{key} {value:.3g}" for key, value in row.items()))
+    load_average = {"before": round(started, 2), "after": round(os.getloadavg()[0], 2)}
+    path = save("loading-files", {"rounds": FILE_ROUNDS, "load average": load_average, "gpt2": rows})
+    print("written to", path.relative_to(RESULTS.parent.parent))
+
+
 def main() -> None:
     """Measure all encodings, print a table, and write bench/results/loading.json."""
     from harness import RESULTS, save  # here, since it imports numbatok, which the processes of tiktoken must not have
@@ -140,6 +201,8 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["make"]:
         make_cache(Path(os.environ["TIKTOKEN_CACHE_DIR"]))
         print("null")
+    elif sys.argv[1:] == ["files"]:
+        main_files()
     elif len(sys.argv) == 3:
         print(json.dumps(load_one(*sys.argv[1:])))
     else:

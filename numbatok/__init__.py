@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     from numbatok import arrow as arrow
     from numbatok import core as core
     from numbatok import load as load
+    from numbatok.training import train as train
 else:
 
     def __getattr__(name: str) -> Any:
-        """Import a module of the package that is named for the first time."""
+        """Import a module of the package, or the trainer, when it is named for the first time."""
         if name in _MODULES:
             return importlib.import_module(f"numbatok.{name}")
+        if name == "train":
+            return importlib.import_module("numbatok.training").train
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -44,5 +47,6 @@ __all__ = [
     "encoding_name_for_model",
     "get_encoding",
     "list_encoding_names",
+    "train",
     "warmup",
 ]

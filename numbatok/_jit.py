@@ -150,16 +150,17 @@ class PackageCache:
             self.disk.flush()
 
 
-def kernel(function: Callable[..., Any] | None = None, *, parallel: bool = False) -> Any:
+def kernel(function: Callable[..., Any] | None = None, *, parallel: bool = False, gil: bool = False) -> Any:
     """Compile ``function`` on its first call: no GIL, NumPy's error model, cached on disk where that is possible.
 
-    With ``NUMBA_DISABLE_JIT=1`` the plain Python function comes back, and runs on the twins in ``_llvm``.
+    One that handles Python's objects keeps the GIL (see objects.py). With ``NUMBA_DISABLE_JIT=1`` the plain Python
+    function comes back, and runs on the twins in ``_llvm`` and ``objects``.
     """
     if function is None:
-        return lambda wrapped: kernel(wrapped, parallel=parallel)
+        return lambda wrapped: kernel(wrapped, parallel=parallel, gil=gil)
     if JIT_DISABLED:
         return function
-    compiled = numba.njit(nogil=True, error_model="numpy", parallel=parallel)(function)
+    compiled = numba.njit(nogil=not gil, error_model="numpy", parallel=parallel)(function)
     compiled._cache = PackageCache(function)
     KERNELS.append(compiled)
     return compiled

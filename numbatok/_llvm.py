@@ -50,12 +50,12 @@ ARITY: dict[int, Callable[[Signature, Emit], Callable[..., Any]]] = {
 }
 
 
-def _define(twin: Callable[..., Any], signature: Signature, emit: Emit) -> Any:
+def define(twin: Callable[..., Any], signature: Signature, emit: Emit) -> Any:
     """Give the Python twin when the JIT is off, else the intrinsic of ``signature`` whose IR ``emit`` writes."""
     if JIT_DISABLED:
         return twin
     typed = ARITY[len(signature.args)](signature, emit)
-    typed.__name__, typed.__doc__, typed.__module__ = twin.__name__.lstrip("_"), twin.__doc__, __name__
+    typed.__name__, typed.__doc__, typed.__module__ = twin.__name__.lstrip("_"), twin.__doc__, twin.__module__
     return intrinsic(typed)
 
 
@@ -70,7 +70,7 @@ def _make_load(width: int) -> Any:
         value = builder.load(_pointer(builder, args[0], ir.IntType(width)), align=1)
         return value if width == 64 else builder.zext(value, WORD)
 
-    return _define(load, _words(1), emit)
+    return define(load, _words(1), emit)
 
 
 def _make_store(width: int) -> Any:
@@ -85,7 +85,7 @@ def _make_store(width: int) -> Any:
         builder.store(word, _pointer(builder, args[0], ir.IntType(width)), align=1)
         return context.get_dummy_value()
 
-    return _define(store, _words(2, types.void), emit)
+    return define(store, _words(2, types.void), emit)
 
 
 load8, load16, load32, load64 = _make_load(8), _make_load(16), _make_load(32), _make_load(64)
@@ -232,39 +232,39 @@ def _splat(builder: Any, value: Any, lanes: Any) -> Any:
     return builder.shuffle_vector(single, ir.Constant(lanes, ir.Undefined), zeros)
 
 
-copy16 = _define(_copy16, _words(2, types.void), _emit_copy16)
-copy = _define(_copy, _words(3, types.void), _emit_copy)
-trailing_zeros = _define(
+copy16 = define(_copy16, _words(2, types.void), _emit_copy16)
+copy = define(_copy, _words(3, types.void), _emit_copy)
+trailing_zeros = define(
     _trailing_zeros, _words(1), lambda context, builder, signature, args: builder.cttz(args[0], ir.IntType(1)(0))
 )
-leading_zeros = _define(
+leading_zeros = define(
     _leading_zeros, _words(1), lambda context, builder, signature, args: builder.ctlz(args[0], ir.IntType(1)(0))
 )
-folded_product = _define(_folded_product, _words(2), _emit_folded_product)
-prefetch = _define(_prefetch, _words(1, types.void), _emit_prefetch)
-fetch_add = _define(
+folded_product = define(_folded_product, _words(2), _emit_folded_product)
+prefetch = define(_prefetch, _words(1, types.void), _emit_prefetch)
+fetch_add = define(
     _fetch_add,
     _words(2),
     lambda context, builder, signature, args: builder.atomic_rmw(
         "add", _pointer(builder, args[0], WORD), args[1], "seq_cst"
     ),
 )
-exchange = _define(
+exchange = define(
     _exchange,
     _words(2),
     lambda context, builder, signature, args: builder.atomic_rmw(
         "xchg", _pointer(builder, args[0], WORD), args[1], "seq_cst"
     ),
 )
-load_shared = _define(
+load_shared = define(
     _load_shared,
     _words(1),
     lambda context, builder, signature, args: builder.load_atomic(_pointer(builder, args[0], WORD), "acquire", 8),
 )
-store_shared = _define(_store_shared, _words(2, types.void), _emit_store_shared)
-match8 = _define(_match8, _words(3), _emit_match8)
-minimum16 = _define(_minimum16, _words(1), _emit_minimum16)
-in_range_mask = _define(_in_range_mask, _words(3), _emit_in_range_mask)
+store_shared = define(_store_shared, _words(2, types.void), _emit_store_shared)
+match8 = define(_match8, _words(3), _emit_match8)
+minimum16 = define(_minimum16, _words(1), _emit_minimum16)
+in_range_mask = define(_in_range_mask, _words(3), _emit_in_range_mask)
 
 
 def record_at(dtype: np.dtype[Any]) -> Any:

@@ -11,6 +11,7 @@ addresses of this process: it is rebuilt, never pickled.
 
 from __future__ import annotations
 
+import functools
 import lzma
 from bisect import bisect_left
 from collections.abc import Mapping
@@ -292,6 +293,11 @@ class Model:
             return np.full(POINTS, np.uint64(NO_RANK) << np.uint64(32), np.uint64), np.full(1, NO_RANK, np.uint32)
         joins = find_joins(self.order, self.byte_ids, self.byte_pairs, self.ids)
         return joins, find_crossings(self.order, self.starts, self.blob)
+
+    @functools.cached_property
+    def ints(self) -> npt.NDArray[np.object_]:
+        """The ints of all ids, made for the first list that is asked for: 40 bytes an id."""
+        return np.arange(self.ids).astype(object)
 
     def token_bytes(self, token: int) -> bytes:
         """Give the bytes of one id; empty for a gap."""

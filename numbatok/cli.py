@@ -1,4 +1,4 @@
-"""The command line: encode, decode, count, bench, warmup, info.
+"""The command line: encode, decode, count, convert, train, bench, warmup, info.
 
 Invariant: data goes to stdout and all else to stderr. Text is read as bytes, never decoded, and cut at safe cuts only
 (see split/cuts.py), so the ids are those of one call over the whole. Exit status: 0 done, 1 refused with one line that
@@ -21,6 +21,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
+
+from numbatok.cli_convert import convert
+from numbatok.cli_train import train
 
 # The commands import what they need themselves, so that nothing here keeps `--help` and a wrong option waiting.
 if TYPE_CHECKING:
@@ -184,6 +187,10 @@ threads_option = click.option("--threads", type=click.IntRange(min=1), help="Thr
 @click.version_option(package_name="numbatok", message="%(prog)s %(version)s")
 def main() -> None:
     """Text to token ids and back, exactly as tiktoken does it, and fast. A FILE of "-" is the standard input."""
+
+
+main.add_command(convert)
+main.add_command(train)
 
 
 def checked_output(ctx: click.Context, option: click.Parameter, name: str | None) -> str | None:

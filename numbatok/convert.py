@@ -1,4 +1,4 @@
-"""What encodings are made of, taken from what others have: rank files, encodings of tiktoken, the files of GPT-2.
+"""What encodings are made of, taken from what others have: rank files, encodings of tiktoken, vocabularies with merges.
 
 Invariant: the ids are those that the source gives. A rank file says nothing of the pattern, which is therefore never
 guessed: the caller gives it, unless the file is, by its sha256, a vocabulary that OpenAI published.
@@ -17,8 +17,14 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from numbatok.alphabet import to_bytes
+from numbatok.bpe import BYTES, Ids
+from numbatok.bpe1 import Content, Extra
+from numbatok.contents import with_special_tokens
 from numbatok.embedded import EMBEDDED
-from numbatok.load import FileName, load_gpt2, parse_ranks, read_file_cached
+from numbatok.load import FileName, load_gpt2, parse_ids, parse_pairs, parse_ranks, read_file_cached
 from numbatok.split.patterns import GPT2_PATTERNS
 from numbatok.vocabulary import GPT2_NAMES
 
@@ -29,6 +35,8 @@ PUBLISHED = {
     "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d": "o200k_base",
 }
 """sha256 of a rank file -> the encoding it was published for."""
+PUBLISHED_MERGES = {"1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5": GPT2_PATTERNS[0]}
+"""sha256 of a file of merges -> the pattern it was published with."""
 PARTS = ("name", "_pat_str", "_mergeable_ranks", "_special_tokens")
 """What an encoding of tiktoken is made of, by the names of its attributes."""
 
@@ -47,6 +55,8 @@ def tiktoken_arguments(
         known_name, known_pattern, ranks, known_specials = _parts_of_file(source)
     elif getattr(source, "_tokenizer", None) is not None:
         raise ValueError(f"{source!r} was read from a tokenizer.json, whose merges and added tokens ranks cannot say")
+    elif not getattr(source, "_from_ranks", True):
+        raise ValueError(f"{source!r} was read from a file that lists merges, which ranks cannot say")
     elif all(hasattr(source, part) for part in PARTS):
         known_name, known_pattern, ranks, known_specials = (getattr(source, part) for part in PARTS)
     else:
@@ -55,7 +65,7 @@ def tiktoken_arguments(
     if pattern is None:
         raise ValueError(
             f"{source} holds tokens and ranks, but not the pattern that splits text, and none is guessed: "
-            "from_tiktoken(path, pat_str=..., special_tokens=...)"
+            "from_tiktoken(path, pat_str=..., special_tokens=...), or --pattern on the command line"
         )
     return {
         "name": name or known_name,
@@ -87,3 +97,54 @@ def gpt2_arguments(
     """
     ranks, specials = load_gpt2(vocab_bpe, encoder_json, specials=special_tokens)
     return {"name": name, "pat_str": GPT2_PATTERNS[0], "mergeable_ranks": ranks, "special_tokens": specials}
+
+
+def merges_content(
+    vocab_json: FileName,
+    merges_txt: FileName,
+    pat_str: str | None = None,
+    special_tokens: Mapping[str, int] | None = None,
+) -> Content:
+    """Give the content of the two files ``vocab.json`` and ``merges.txt``, whose ids may be any.
+
+    For arguments and errors see ``Encoding.from_merges``.
+    """
+    ids_name, merges_name = os.fspath(vocab_json), os.fspath(merges_txt)
+    merges = read_file_cached(merges_txt)
+    pattern = PUBLISHED_MERGES.get(hashlib.sha256(merges).hexdigest()) if pat_str is None else pat_str
+    if pattern is None:
+        raise ValueError(
+            f"{merges_name} holds merges, but not the pattern that splits text, and none is guessed: "
+            "from_merges(vocab_json, merges_txt, pat_str=..., special_tokens=...), or --pattern on the command line"
+        )
+    ids = parse_ids(read_file_cached(vocab_json), ids_name)
+    spelled = {text: to_bytes(text) for text in ids}
+    tokens = {token: ids[text] for text, token in spelled.items() if token}
+    ordered = sorted(tokens.items(), key=lambda item: item[1])
+    content = Content(
+        np.array([number for _, number in ordered], np.uint32),
+        np.array([len(token) for token, _ in ordered], np.uint32),
+        b"".join(token for token, _ in ordered),
+        _merge_columns(tokens, (ids_name, merges_name), merges),
+        tuple(Extra(text, ids[text], special=False) for text, token in spelled.items() if not token),
+        pattern,
+        incomplete=not all(bytes([byte]) in tokens for byte in range(BYTES)),
+    )
+    if special_tokens is None:
+        made = set(content.merges[3].tolist())
+        special_tokens = {name: ids[name] for name in GPT2_NAMES if name in ids and ids[name] not in made}
+    return with_special_tokens(content, special_tokens, ids_name)
+
+
+def _merge_columns(tokens: Mapping[bytes, int], names: tuple[str, str], data: bytes) -> Ids:
+    """Give left part, right part, rank and result of each line of a ``merges.txt``."""
+    ids_name, merges_name = names
+    rows: dict[tuple[int, int], tuple[int, int]] = {}
+    for number, left, right in parse_pairs(data, merges_name):
+        if lost := next((token for token in (left, right, left + right) if token not in tokens), None):
+            raise ValueError(f"{merges_name}, line {number}: the token {lost!r} is not in {ids_name}")
+        pair = tokens[left], tokens[right]
+        if pair in rows:
+            raise ValueError(f"{merges_name}, line {number}: {left!r} and {right!r} are merged by a line before, too")
+        rows[pair] = len(rows), tokens[left + right]
+    return np.array([(*pair, *row) for pair, row in rows.items()], np.uint32).reshape(-1, 4).T

@@ -64,6 +64,13 @@ WORKER = np.dtype(
         ("scratch", "u8"),  # for merging
         ("scratch_size", "u8"),  # its bytes
         ("sink", "u8"),  # uint32: where ids go that are only counted, as many as the scratch can merge
+        ("slack", "u8"),  # bytes that may be read behind the last text
+        ("padded", "u8"),  # uint8[PADDED_BYTES + SLACK_BYTES]: a short text, with room to read on behind it
+        ("span", "u8"),  # int64[2]: 0 and the size of a single text
+        ("count", "u8"),  # int64: the ids of it
+        ("output", "u8"),  # uint32[OUTPUT_BYTES + SLACK]: the ids of a short text
+        ("ints", "u8"),  # addresses of the ints of all ids, and how many there are
+        ("int_count", "u8"),
         ("status", "u8"),  # what stopped the last call: DONE, NOT_UTF8 or NEEDS_SCRATCH
         ("row", "u8"),  # the row where it stopped
         ("resume", "u8"),  # the address where it stopped: a piece start
@@ -217,7 +224,7 @@ def split_rows(w, t, base, offsets, row, last, at):
     Row after row is marked by its number and by the number of pieces up to its end, or up to where the batch ends.
     What follows UTF-8 text no more ends the batch, and is the status of the worker.
     """
-    marks, ends, limit = w.marks, w.ends, base + load64(offsets + last * U8)
+    marks, ends, limit = w.marks, w.ends, base + load64(offsets + last * U8) + w.slack
     pieces, rows = U0, U0
     while row < last and pieces < ROOM and rows < ROOM:
         stop = base + load64(offsets + row * U8 + U8)
@@ -256,7 +263,7 @@ def encode_rows(worker, base, offsets, first, last, resume, counts, out):
     w.status = STATUS_DONE
     while row < end and w.status == STATUS_DONE:
         pieces, rows = split_rows(w, t, base, offsets, row, end, at)
-        prepare(w, at, base + load64(offsets + end * U8), pieces)
+        prepare(w, at, base + load64(offsets + end * U8) + w.slack, pieces)
         w.pieces, w.ahead = pieces, U0
         piece = U0
         for mark in range(rows):

@@ -1,16 +1,17 @@
-"""Encodings as files that other libraries read: rank files of tiktoken, tokenizer.json of Hugging Face.
+"""Encodings as files: BPE1 version 1, rank files of tiktoken, tokenizer.json and the two text files of Hugging Face.
 
-Invariant: the library that reads the file gives the ids that the encoding gives. Where its form cannot say what the
-encoding does, nothing is written and the error says why.
+Invariant: whoever reads the file gives the ids that the encoding gives. Where a form cannot say what the encoding does,
+nothing is written; the error says what would be lost, and which form can say it.
 
-    >>> last_pair(b"abc", 7, {b"a": 0, b"b": 1, b"c": 2, b"bc": 5, b"abc": 7})
-    (b'a', b'bc')
+    >>> from numbatok import get_encoding
+    >>> enc = get_encoding("gpt2")
+    >>> to_merges(enc._model, enc._mergeable_ranks, enc._special_tokens, True)[1][:19].decode()
+    '#version: 0.2\\nĠ t\\n'
 """
 
 from __future__ import annotations
 
 import base64
-import itertools
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -19,11 +20,16 @@ import numpy as np
 
 from numbatok.alphabet import to_text
 from numbatok.bpe import Model
+from numbatok.bpe1 import pack
+from numbatok.contents import content_of
 from numbatok.huggingface import PARTS, Tokenizer
+from numbatok.listing import Listing, listed_merges, made_from_ranks, unreached
 from numbatok.pieces import read_otherwise
 from numbatok.split.patterns import CL100K_ONIGURUMA, CL100K_PATTERN, GPT2_PATTERNS
 
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+VERSION_LINE = "#version"
+OTHER = 'save it with format="bpe" (version 2) or "huggingface"'
 
 
 def to_tiktoken(model: Model, ranks: Mapping[bytes, int], from_ranks: bool) -> bytes:
@@ -36,36 +42,101 @@ def to_tiktoken(model: Model, ranks: Mapping[bytes, int], from_ranks: bool) -> b
     """
     if np.any(np.diff(model.merged.astype(np.int64)) < 0):
         raise ValueError(
-            "a rank file says that merges come in the order of the ids that they make, and here they do not; "
-            'save it with format="huggingface"'
+            f"a rank file says that merges come in the order of the ids that they make, and here they do not; {OTHER}"
         )
-    strange = None if from_ranks else unreached(model, ranks)
-    if strange is not None:
+    if not (from_ranks or made_from_ranks(model, ranks)) and (strange := unreached(model, ranks)) is not None:
         raise ValueError(
             f"tiktoken reads a piece that is a token as that token, and merging does not give the token {strange!r}; "
-            'save it with format="huggingface"'
+            f"{OTHER}, or name it among special_tokens if it is one"
         )
     return b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks.items())
 
 
-def unreached(model: Model, ranks: Mapping[bytes, int]) -> bytes | None:
-    """Give a token that merging its bytes does not give, whole pieces not looked up; None if there is none."""
-    lefts, rights, places, merged = (array.tolist() for array in model.merges)
-    pairs = {(left, right): (place, merged[place]) for left, right, place in zip(lefts, rights, places, strict=True)}
-    for token, rank in ranks.items():
-        ids = model.byte_ids[list(token)].tolist()
-        while found := [(pairs[pair], at) for at, pair in enumerate(itertools.pairwise(ids)) if pair in pairs]:
-            (_, made), at = min(found)
-            ids[at : at + 2] = [made]
-        if ids != [rank]:
-            return token
-    return None
+def to_bpe1(model: Model, ranks: Mapping[bytes, int], special: Mapping[str, int], from_ranks: bool) -> bytes:
+    """Give the BPE1 file of version 1: all tokens, special ones by their text, and the merges.
+
+    Raises:
+        ValueError: tokens and merges alone do not give the same ids, or two tokens would be the same.
+
+    """
+    listing = _reached(listed_merges(model, ranks, from_ranks), model, ranks, "a BPE1 file of version 1")
+    content = content_of(model, special)
+    if content.incomplete:
+        raise ValueError(f"a BPE1 file of version 1 has a token for each byte, and here some have none; {OTHER}")
+    texts = {extra.text.encode(): extra.id for extra in content.extras if extra.outside}
+    if len(set(texts.values())) < len(texts):
+        raise ValueError(f"two special tokens have the same id, which a BPE1 file of version 1 cannot hold; {OTHER}")
+    if twin := next((text for text in texts if text in ranks), None):
+        raise ValueError(f"special token {twin.decode()!r} is another token, too, which version 1 cannot hold; {OTHER}")
+    everything = {**{model.token_bytes(number): number for number in content.ids.tolist()}, **texts}
+    tokens = sorted(everything.items(), key=lambda item: item[1])
+    full = content._replace(
+        ids=np.array([number for _, number in tokens], np.uint32),
+        sizes=np.array([len(token) for token, _ in tokens], np.uint32),
+        blob=b"".join(token for token, _ in tokens),
+        merges=listing.columns,
+    )
+    return pack(full, 1)
+
+
+def to_merges(
+    model: Model, ranks: Mapping[bytes, int], special: Mapping[str, int], from_ranks: bool
+) -> tuple[bytes, bytes]:
+    """Give the two files of GPT-2's form: the ids of all tokens (encoder.json), and the merges (vocab.bpe).
+
+    Raises:
+        ValueError: the two files do not give the same ids, or cannot hold the special tokens.
+
+    """
+    listing = _reached(listed_merges(model, ranks, from_ranks), model, ranks, "a list of merges")
+    pairs = _spelled_pairs(model, listing)
+    if any(left.startswith(VERSION_LINE) for left, _ in pairs):
+        raise ValueError(f"a merge begins with {VERSION_LINE!r}, and would be read as a comment; {OTHER}")
+    ids = json.dumps(_vocabulary(model, special, "a vocabulary of texts"))
+    lines = (f"{VERSION_LINE}: 0.2", *(f"{left} {right}" for left, right in pairs), "")
+    return ids.encode(), "\n".join(lines).encode()
+
+
+def _reached(listing: Listing, model: Model, ranks: Mapping[bytes, int], form: str) -> Listing:
+    """Refuse merges that do not give every token that is a whole piece."""
+    if listing.whole and (strange := unreached(model, ranks)) is not None:
+        raise ValueError(
+            f"{form} does not say that a piece that is a token is that token, and merging does not give {strange!r}; "
+            f"{OTHER}"
+        )
+    return listing
+
+
+def _vocabulary(model: Model, special: Mapping[str, int], form: str) -> dict[str, int]:
+    """Give all tokens, spelled in the byte alphabet, and those that are known by their text, with their ids."""
+    outside = {**model.specials, **special}
+    apart = set(model.specials.values())
+    spelled = {to_text(model.token_bytes(number)): number for number in range(model.ids) if number not in apart}
+    spelled.pop("", None)  # the gaps
+    if twin := next((name for name, number in outside.items() if spelled.get(name, number) != number), None):
+        raise ValueError(f"special token {twin!r} is spelled like another token, which {form} cannot hold")
+    if len(set(outside.values())) < len(outside):
+        raise ValueError(f"two special tokens have the same id, which {form} cannot hold")
+    return dict(sorted({**spelled, **outside}.items(), key=lambda item: item[1]))
+
+
+def _spelled_pairs(model: Model, listing: Listing) -> list[list[str]]:
+    """Give the two parts of each merge, spelled in the byte alphabet."""
+    parts = {*listing.lefts.tolist(), *listing.rights.tolist()}
+    spelled = {number: to_text(model.token_bytes(number)) for number in parts}
+    rows = zip(listing.lefts.tolist(), listing.rights.tolist(), strict=True)
+    return [[spelled[left], spelled[right]] for left, right in rows]
 
 
 def to_tokenizer(
-    model: Model, tokenizer: Tokenizer | None, pattern: str, ranks: Mapping[bytes, int], special: Mapping[str, int]
+    model: Model,
+    tokenizer: Tokenizer | None,
+    pattern: str,
+    ranks: Mapping[bytes, int],
+    special: Mapping[str, int],
+    from_ranks: bool,
 ) -> str:
-    """Give the tokenizer.json of an encoding: of one that was read from such a file, or made from ranks.
+    """Give the tokenizer.json of an encoding, be it one that was read from such a file or another.
 
     Raises:
         ValueError: ``tokenizers`` would give other ids.
@@ -73,65 +144,14 @@ def to_tokenizer(
     """
     if tokenizer:
         return _written(model, tokenizer)
-    vocabulary = {to_text(token): rank for token, rank in ranks.items()}
-    if twin := next((name for name in special if name in vocabulary), None):
-        raise ValueError(f"special token {twin!r} is spelled like another token, which a tokenizer.json cannot hold")
-    if len(set(special.values())) < len(special):
-        raise ValueError("two special tokens have the same id, which a tokenizer.json cannot hold")
-    merges = canonical_merges(ranks)
-    reached = len(merges) == sum(len(token) > 1 for token in ranks)
+    listing = listed_merges(model, ranks, from_ranks)
     return _document(
-        vocabulary={**vocabulary, **special},  # with its id: else tokenizers would count on from the size
-        merges=[[to_text(left), to_text(right)] for left, right in merges],
-        ignore_merges=not reached,
+        vocabulary=_vocabulary(model, special, "a tokenizer.json"),  # special tokens too: else their ids are counted on
+        merges=_spelled_pairs(model, listing),
+        ignore_merges=listing.whole,
         added=[_added(name, number) for name, number in sorted(special.items(), key=lambda item: item[1])],
         parts={"pre_tokenizer": _pre_tokenizer(pattern), "decoder": {**BYTE_LEVEL, "use_regex": True}},
     )
-
-
-def canonical_merges(ranks: Mapping[bytes, int]) -> list[tuple[bytes, bytes]]:
-    """Give for each token the two that its last merge joins, in the order of ranks; none for one that merging misses.
-
-    These pairs are enough. When the turn of a token comes all lower ranks are used up, and no merge reached across the
-    ends of what will be the token; so its bytes look as they do alone, before their last merge. No other pair that
-    spells it can be there, nor later, for then it is a token already. That holds while no token is missed that could be
-    spelled by a pair later on.
-
-    Raises:
-        ValueError: such a token is there.
-
-    """
-    pairs = []
-    for token, rank in sorted(ranks.items(), key=lambda item: item[1]):
-        pair = last_pair(token, rank, ranks) if len(token) > 1 else None
-        if pair:
-            pairs.append(pair)
-        elif late := late_part(token, rank, ranks):
-            raise ValueError(
-                f"token {token!r} has rank {rank}, its part {late!r} the higher rank {ranks[late]}: "
-                "no list of merges gives the same ids"
-            )
-    return pairs
-
-
-def late_part(token: bytes, rank: int, ranks: Mapping[bytes, int]) -> bytes | None:
-    """Give a part of two that make the token, if it is made by a merge of a higher rank than the token's own."""
-    cuts = ((token[:cut], token[cut:]) for cut in range(1, len(token)))
-    both = (pair for pair in cuts if pair[0] in ranks and pair[1] in ranks)
-    return next((part for pair in both for part in pair if len(part) > 1 and ranks[part] > rank), None)
-
-
-def last_pair(token: bytes, rank: int, ranks: Mapping[bytes, int]) -> tuple[bytes, bytes] | None:
-    """Merge the bytes of a token by lower ranks than its own; gives the two parts that are left, None for more."""
-    parts = [token[place : place + 1] for place in range(len(token))]
-    while len(parts) > 2:
-        best = min(
-            (ranks.get(left + right, rank), place) for place, (left, right) in enumerate(itertools.pairwise(parts))
-        )
-        if best[0] >= rank:
-            return None
-        parts[best[1] : best[1] + 2] = [parts[best[1]] + parts[best[1] + 1]]
-    return parts[0], parts[1]
 
 
 def _pre_tokenizer(pattern: str) -> dict[str, Any]:
@@ -151,11 +171,9 @@ def _written(model: Model, tokenizer: Tokenizer) -> str:
     outside = set(model.specials.values())
     spelled = {number: to_text(model.token_bytes(number)) for number in range(model.ids) if number not in outside}
     tokens = {text: number for number, text in spelled.items() if text} | tokenizer.foreign
-    order = np.argsort(model.merges.ranks)
-    lefts, rights = model.merges.lefts[order].tolist(), model.merges.rights[order].tolist()
     return _document(
         vocabulary=tokens,
-        merges=[[spelled[left], spelled[right]] for left, right in zip(lefts, rights, strict=True)],
+        merges=_spelled_pairs(model, listed_merges(model, {}, from_ranks=False)),
         ignore_merges=model.whole,
         added=[token._asdict() for token in tokenizer.added],
         parts=tokenizer.parts,

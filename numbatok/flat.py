@@ -47,6 +47,19 @@ class FlatEncoding(Vocabulary):
         >>> numbatok.get_encoding("gpt2").encode_flat(b"hello world")
         array([31373,   995], dtype=uint32)
         """
+        if type(text) is str and not self._front:
+            quick = self._pool.quick  # see calls.py; written out here, as in encode_ordinary: 100 ns of 600
+            try:
+                worker = quick.pop()
+            except IndexError:
+                return self._encode_single([(text, None)])
+            try:
+                made = worker.to_output(text)
+                ids = worker.output[:made].copy()
+            finally:
+                quick.append(worker)
+            if made >= 0:
+                return ids
         return self._encode_single(self._parts(text, {}) if self._front else [(text, None)])
 
     def encode_batch_flat(self, texts: Iterable[Text], *, threads: int | None = None) -> Ragged:
@@ -72,6 +85,8 @@ class FlatEncoding(Vocabulary):
         """
         if self._model.incomplete or self._front:  # only ids tell of a byte that the vocabulary does not have
             return int(self.count_batch([text], threads=1)[0])
+        if type(text) is str and (made := self._pool.count(text)) >= 0:
+            return made
         span = text_span(text)
         worker = self._pool.take()
         try:

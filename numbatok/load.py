@@ -22,7 +22,7 @@ from operator import itemgetter
 from typing import Any, NoReturn
 from urllib.parse import unquote, urlsplit
 
-from numbatok.alphabet import ORDER, to_bytes
+from numbatok.alphabet import ORDER, to_bytes, to_text
 from numbatok.files import new_file
 from numbatok.vocabulary import GPT2_NAMES
 
@@ -265,7 +265,7 @@ def load_gpt2(
     """
     merges_name, ids_name = os.fspath(vocab_bpe_file), os.fspath(encoder_json_file)
     made = _parse_merges(read_file_cached(vocab_bpe_file, vocab_bpe_hash), merges_name)
-    ids = _parse_ids(read_file_cached(encoder_json_file, encoder_json_hash), ids_name)
+    ids = parse_ids(read_file_cached(encoder_json_file, encoder_json_hash), ids_name)
     special = {name: ids.pop(name) for name in specials if name in ids and to_bytes(name) not in made}
     found: Ranks = {}
     for text, token in ids.items():
@@ -284,16 +284,28 @@ def load_gpt2(
 def _parse_merges(data: bytes, name: str) -> dict[bytes, int]:
     """Give the tokens that merges make, in their order, each with the number of its line."""
     made: dict[bytes, int] = {}
+    for number, left, right in parse_pairs(data, name):
+        token = left + right
+        if made.setdefault(token, number) != number:
+            line = f"{to_text(left)} {to_text(right)}"
+            raise ValueError(f"{name}, line {number}: {line!r} makes the token that line {made[token]} makes")
+    return made
+
+
+def parse_pairs(data: bytes, name: str) -> Iterator[tuple[int, bytes, bytes]]:
+    """Give the merges of a ``vocab.bpe`` or ``merges.txt``: number of the line, left part, right part.
+
+    Raises:
+        ValueError: a line is not a merge; ``name`` is the file to tell.
+
+    """
     for number, line in _lines_of_merges(_as_text(data, name)):
         left, blank, right = line.partition(" ")
         parts = (to_bytes(left), to_bytes(right))
         if not (left and blank and right) or parts[0] is None or parts[1] is None:
             expected = "two tokens in GPT-2's byte alphabet with a blank between"
             raise ValueError(f"{name}, line {number}: {line[:SHOWN]!r} is not a merge; expected {expected}")
-        token = parts[0] + parts[1]
-        if made.setdefault(token, number) != number:
-            raise ValueError(f"{name}, line {number}: {line!r} makes the token that line {made[token]} makes")
-    return made
+        yield number, parts[0], parts[1]
 
 
 def _lines_of_merges(text: str) -> Iterator[tuple[int, str]]:
@@ -312,8 +324,13 @@ def _as_text(data: bytes, name: str) -> str:
         raise ValueError(f"{name}, line {line}: byte 0x{data[error.start]:02X} is not UTF-8") from None
 
 
-def _parse_ids(data: bytes, name: str) -> dict[str, int]:
-    """Read ``encoder.json``: one object, token -> id."""
+def parse_ids(data: bytes, name: str) -> dict[str, int]:
+    """Read an ``encoder.json`` or ``vocab.json``: one object, token -> id; ``name`` is the file to tell.
+
+    Raises:
+        ValueError: it is something else, or a token or an id comes twice.
+
+    """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}

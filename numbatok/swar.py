@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from numbatok._jit import kernel
-from numbatok._llvm import load64, trailing_zeros
+from numbatok._llvm import load8, load64, trailing_zeros
 
 ONES = np.uint64(0x0101010101010101)
 TOPS = np.uint64(0x8080808080808080)
@@ -24,7 +24,8 @@ CASE = np.uint64(0x2020202020202020)
 GATHER = np.uint64(0x0102040810204080)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 BIAS = np.uint64(0x80)
-U0, U1, U3, U7, U8, U56 = (np.uint64(value) for value in (0, 1, 3, 7, 8, 56))
+U0, U1, U3, U6, U7, U8, U56 = (np.uint64(value) for value in (0, 1, 3, 6, 7, 8, 56))
+INNER_BITS, INNER = np.uint64(0xC0), np.uint64(0x80)
 LOW8 = np.uint64(0xFF)
 LOWER_A, LOWER_Z, UPPER_A, UPPER_Z, DIGIT_0, DIGIT_9 = (np.uint64(ord(letter)) for letter in "azAZ09")
 BLOCK_WORDS = np.uint64(8)
@@ -79,6 +80,26 @@ def prefix_length(flags):
 def gather(flags):
     """Press the eight flags into eight bits: bit i for byte i."""
     return ((flags >> U7) * GATHER) >> U56
+
+
+@kernel
+def is_inner(byte):
+    """Tell whether a byte of UTF-8 text is one of a character but its first."""
+    return (byte & INNER_BITS) == INNER
+
+
+@kernel
+def count_inner(at, end):
+    """Count such bytes in ``at .. end``."""
+    count = U0
+    while at + U8 <= end:
+        word = load64(at)
+        count += (((word >> U7) & ~(word >> U6) & ONES) * ONES) >> U56
+        at += U8
+    while at < end:
+        count += U1 if is_inner(load8(at)) else U0
+        at += U1
+    return count
 
 
 @kernel

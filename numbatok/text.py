@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from numbatok.calls import byte_lengths, text_lengths
 from numbatok.ragged import Rows
 
 Text = str | bytes | bytearray | memoryview | npt.NDArray[np.uint8]
@@ -28,6 +29,7 @@ _new_bytes = ctypes.pythonapi.PyBytes_FromStringAndSize
 _new_bytes.argtypes, _new_bytes.restype = [ctypes.c_void_p, ctypes.c_ssize_t], ctypes.py_object
 
 
+CHANGED = "the list of texts changed while it was read; pass a copy"
 Span = tuple[int, int, object]
 """Bytes in memory: address, size, and the owner that keeps them alive. Not a named tuple: that costs 0.25 us more."""
 
@@ -120,13 +122,17 @@ def join_rows(texts: Iterable[Text]) -> Rows:
         return _rows(span, np.array([span[1]]))
     try:
         joined = "".join(rows)  # type: ignore[arg-type]  # other kinds raise, and take the longer way
-    except TypeError:
-        joined = "\x80"
-    if joined.isascii():
-        sizes = np.fromiter(map(str.__len__, rows), np.int64, len(rows))  # type: ignore[arg-type]  # all are str
-        return _rows(text_span(joined), sizes)
-    parts = [_row_bytes(index, text) for index, text in enumerate(rows)]
-    return _rows(text_span(b"".join(parts)), np.fromiter(map(bytes.__len__, parts), np.int64, len(parts)))
+        data = joined if joined.isascii() else joined.encode()
+        sizes = text_lengths(rows)  # type: ignore[arg-type]  # all are str
+    except (TypeError, UnicodeEncodeError):
+        parts = [_row_bytes(index, text) for index, text in enumerate(rows)]
+        return _rows(text_span(b"".join(parts)), np.fromiter(map(bytes.__len__, parts), np.int64, len(parts)))
+    if len(joined) != sizes.sum():
+        raise RuntimeError(CHANGED)
+    span = text_span(data)
+    if data is not joined:
+        byte_lengths(span[0], sizes)
+    return _rows(span, sizes)
 
 
 def _rows(span: Span, sizes: npt.NDArray[np.int64]) -> Rows:
@@ -134,7 +140,7 @@ def _rows(span: Span, sizes: npt.NDArray[np.int64]) -> Rows:
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     if offsets[-1] != size:
-        raise RuntimeError("the list of texts changed while it was read; pass a copy")
+        raise RuntimeError(CHANGED)
     return Rows(address, offsets, owner)
 
 

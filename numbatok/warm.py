@@ -71,6 +71,9 @@ def _call_everything(enc: Encoding) -> None:
     ids = enc.encode_batch_flat([TEXT * (PARALLEL_BYTES // len(TEXT) + 1)], threads=THREADS).tokens
     enc.count_batch([TEXT], threads=1)
     enc.encode_ordinary(NOT_TEXT)
+    enc.encode_ordinary(TEXT)
+    enc.count(TEXT)
+    enc.encode_ordinary_batch([TEXT, ""], num_threads=1)
     enc.split(TEXT)
     enc.encode_single_token("word")
     enc.decode_bytes(ids)

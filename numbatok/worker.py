@@ -12,13 +12,20 @@ the longest piece it has met.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+from numba import types
 
 from numbatok.bpe import HUGE_PAGE, Model, address, aligned
 from numbatok.cache import SHORT_BYTES
+from numbatok.calls import PADDED_BYTES, SLACK_BYTES, encode_to_list, encode_to_output
 from numbatok.encoder import BATCH, SLACK, WORKER, seed_cache
 from numbatok.merge import LONG_SCRATCH
+from numbatok.objects import OBJECT, entry
 from numbatok.ragged import Ids
 from numbatok.ring import FINDER_BYTES, RING_BYTES
 from numbatok.turns import LANES_BYTES
@@ -57,6 +64,10 @@ class Worker:
         self._lanes = np.empty(LANES_BYTES, np.uint8)
         self._cache = aligned(CACHE_BYTES, np.uint8, HUGE_PAGE)
         self.record["tables"] = model.address
+        self.record["span"], self.record["count"] = self.span_address, self.count_address
+        self.record["output"] = self.output_address
+        self._padded = np.zeros(PADDED_BYTES + SLACK_BYTES, np.uint8)
+        self.record["padded"] = address(self._padded)
         self.record["ends"], self.record["keys"] = address(self._ends), address(self._keys)
         self.record["marks"] = address(self._marks)
         self.record["lanes"] = address(self._lanes)
@@ -66,6 +77,18 @@ class Worker:
         self.record["head"] = RING_BYTES
         self._set_scratch(SCRATCH_BYTES)
         seed_cache(self.address)
+
+    @functools.cached_property
+    def to_list(self) -> Callable[[str], Any]:
+        """What encodes a ``str`` to a list, or gives it back (see calls.py)."""
+        ints = self.model.ints
+        self.record["ints"], self.record["int_count"] = address(ints), len(ints)
+        return functools.partial(entry(encode_to_list, types.int64, OBJECT), self.address)
+
+    @functools.cached_property
+    def to_output(self) -> Callable[[str], int]:
+        """What encodes a ``str`` to :attr:`output` and gives the number of ids, or -1 (see calls.py)."""
+        return functools.partial(entry(encode_to_output, types.int64, OBJECT), self.address)
 
     def _set_scratch(self, size: int) -> None:
         """Change the scratch. Whatever is interrupted, the record never names memory that is gone."""
@@ -99,6 +122,8 @@ class WorkerPool:
     def __init__(self, model: Model) -> None:
         self.model = model
         self._idle: list[Worker] = []
+        self.quick: list[Worker] = [] if model.incomplete else self._idle
+        """Idle workers for calls.py; none where ids have to be looked through for bytes that have no token."""
         self._slices = np.empty(0, np.uint32)
 
     def take(self) -> Worker:
@@ -107,6 +132,17 @@ class WorkerPool:
             return self._idle.pop()
         except IndexError:
             return Worker(self.model)
+
+    def count(self, text: str) -> int:
+        """Count the ids of a ``str`` if a worker is idle and that is done at once; else -1."""
+        try:
+            worker = self.quick.pop()
+        except IndexError:
+            return -1
+        try:
+            return worker.to_output(text)
+        finally:
+            self.quick.append(worker)
 
     def give_back(self, worker: Worker) -> None:
         """Keep a worker for the next call, without the memory of a giant piece."""

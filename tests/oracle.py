@@ -98,6 +98,19 @@ def merge(piece: bytes, ranks: dict[bytes, int]) -> list[int]:
         parts[i : i + 2] = [parts[i] + parts[i + 1]]
 
 
+def merge_pairs(piece: bytes, pairs: dict[tuple[bytes, bytes], int], ids: dict[bytes, int]) -> list[int]:
+    """Merge one piece as `merge` does, by the ranks of listed pairs: two neighbours that are not listed stay apart.
+
+    >>> merge_pairs(b"abc", {(b"b", b"c"): 0}, {b"a": 0, b"b": 1, b"c": 2, b"ab": 3, b"bc": 4})
+    [0, 4]
+    """
+    parts = [piece[i : i + 1] for i in range(len(piece))]
+    while candidates := [(pairs[pair], i) for i, pair in enumerate(itertools.pairwise(parts)) if pair in pairs]:
+        _, i = min(candidates)
+        parts[i : i + 2] = [parts[i] + parts[i + 1]]
+    return [ids[part] for part in parts]
+
+
 def encode(text: str, ranks: dict[bytes, int]) -> list[int]:
     """Encode text without special tokens: split, then merge each piece.
 
@@ -121,3 +134,57 @@ def read_tiktoken(path_or_bytes: str | Path | bytes) -> dict[bytes, int]:
     content = path_or_bytes if isinstance(path_or_bytes, bytes) else Path(path_or_bytes).read_bytes()
     pairs = (line.split() for line in content.splitlines() if line)
     return {base64.b64decode(token, validate=True): int(rank) for token, rank in pairs}
+
+
+def train(
+    words: dict[bytes, int],
+    merges: int,
+    *,
+    least: int = 1,
+    longest: int | None = None,
+    order: bytes = bytes(range(256)),
+) -> list[tuple[bytes, bytes]]:
+    """Learn merges as a reader would do it by hand: count all pairs anew for each merge; gives the pairs as bytes.
+
+    The highest count comes first, of equal counts the pair with the smaller ids, left one first. Overlapping pairs
+    count each ("aaa" has "a a" twice), and a run is merged from its left end. `order` has the bytes in the order of
+    their ids; pairs below the count `least`, or of more than `longest` bytes together, are not merged.
+
+    >>> train({b"aaabdaaabac": 1}, 3)
+    [(b'a', b'a'), (b'a', b'b'), (b'aa', b'ab')]
+    """
+    rows = [([order.index(byte) for byte in word], count) for word, count in words.items()]
+    tokens = [bytes([byte]) for byte in order]
+    made: list[tuple[bytes, bytes]] = []
+    for new in range(256, 256 + merges):
+        counts: dict[tuple[int, int], int] = {}
+        for ids, count in rows:
+            for pair in itertools.pairwise(ids):
+                counts[pair] = counts.get(pair, 0) + count
+        fit = [pair for pair in counts if longest is None or len(tokens[pair[0]]) + len(tokens[pair[1]]) <= longest]
+        best = min(fit, key=lambda pair: (-counts[pair], pair), default=None)
+        if best is None or counts[best] < least:
+            break
+        made.append((tokens[best[0]], tokens[best[1]]))
+        tokens.append(tokens[best[0]] + tokens[best[1]])
+        for ids, _ in rows:
+            at = 0
+            while at + 1 < len(ids):
+                if (ids[at], ids[at + 1]) == best:
+                    ids[at : at + 2] = [new]
+                at += 1
+    return made
+
+
+def count_pieces(texts: list[str], pattern: str = GPT2_PATTERN) -> dict[bytes, int]:
+    """Count the pieces of texts, split by any pattern that the `regex` package reads.
+
+    >>> count_pieces(["to the", " the"])
+    {b'to': 1, b' the': 2}
+    """
+    counts: dict[bytes, int] = {}
+    for text in texts:
+        for match in regex.finditer(pattern, text):
+            piece = match.group().encode()
+            counts[piece] = counts.get(piece, 0) + 1
+    return counts

@@ -301,5 +301,6 @@ def test_every_intrinsic_is_tested() -> None:
         "match8",
         "in_range_mask",
         "record_at",
+        "define",
     }
     assert {name for name in public if not name.startswith("_")} == tested
