@@ -22,7 +22,7 @@ import numpy as np
 
 from numbatok._jit import kernel
 from numbatok._llvm import copy16, folded_product, load8, load64, store64
-from numbatok.ring import copy_ids, keep_record, record_at_place, stands
+from numbatok.ring import PIECE, copy_ids, keep_record, record_at_place, stands
 from numbatok.table import GOLDEN, MIXER
 
 ENTRY_BITS, ENTRY_BYTES = 19, 32
@@ -137,7 +137,7 @@ def enter_short(w, first, low, high, ids, count):
     if count <= SHORT_IDS:
         store_short(entry, low, high, ids, count)
     else:
-        place = keep_record(w, U16, ids, count)
+        place = keep_record(w, U16, PIECE, ids, count)
         store64(entry + U8, U0)
         store64(entry, low)
         store64(entry + U16, place)

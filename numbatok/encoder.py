@@ -32,9 +32,10 @@ from numbatok.cache import (
     store_short,
     swap_entries,
 )
-from numbatok.merge import LONG_SCRATCH, SHORT_LIMIT, merge_long, merge_short
+from numbatok.merge import SHORT_LIMIT, merge_short
 from numbatok.ring import (
     LONG_KEY,
+    PIECE,
     copy_ids,
     copy_words,
     enter_long,
@@ -46,6 +47,7 @@ from numbatok.ring import (
 from numbatok.split.scan import fill_row
 from numbatok.table import NO_ID, piece_id, tables_at
 from numbatok.turns import merge_ahead, start_of
+from numbatok.windows import TOO_LONG, merge_by_windows
 
 WORKER = np.dtype(
     [
@@ -74,7 +76,7 @@ WORKER = np.dtype(
         ("status", "u8"),  # what stopped the last call: DONE, NOT_UTF8 or NEEDS_SCRATCH
         ("row", "u8"),  # the row where it stopped
         ("resume", "u8"),  # the address where it stopped: a piece start
-        ("needed", "u8"),  # bytes of the piece that needs more scratch
+        ("needed", "u8"),  # bytes of the window that needs more scratch
     ]
 )
 worker_at = record_at(WORKER)
@@ -88,8 +90,7 @@ DONE, NOT_UTF8, NEEDS_SCRATCH = 0, 1, 2
 U0, U1, U4, U8, U16 = (np.uint64(value) for value in (0, 1, 4, 8, 16))
 ROOM, KEY_STRIDE = np.uint64(BATCH), np.uint64(24)
 STATUS_DONE, STATUS_NOT_UTF8, STATUS_NEEDS_SCRATCH = np.uint64(DONE), np.uint64(NOT_UTF8), np.uint64(NEEDS_SCRATCH)
-SCRATCH_PER_BYTE = np.uint64(LONG_SCRATCH)
-TOO_LONG = ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @kernel
@@ -118,8 +119,8 @@ def prepare(w, at, stop, pieces):
 
 
 @kernel
-def merge_piece(w, t, at, width, out):
-    """Merge a piece by the form that its width asks for; TOO_LONG if the scratch memory is too small for it."""
+def merge_piece(w, t, at, width, out, keep):
+    """Merge a piece by the form that its width asks for; see merge_by_windows for ``keep`` and TOO_LONG."""
     if t.whole:
         token = piece_id(t, at, width)
         if token != NO_ID:
@@ -127,16 +128,14 @@ def merge_piece(w, t, at, width, out):
             return U1
     if width <= SHORT_LIMIT:
         return merge_short(t, at, width, w.scratch, out)
-    if width * SCRATCH_PER_BYTE <= w.scratch_size:
-        return merge_long(t, at, width, w.scratch, out)
-    return TOO_LONG
+    return merge_by_windows(w, t, at, width, out, keep)
 
 
 @kernel
 def recall(w, start, width, low, high, first, out):
     """Write the ids of a prepared piece that the cache holds, wherever it does, and give their number; else 0."""
     if first == U0:
-        ids, count = find_record(w, high, low, start, width)
+        ids, count = find_record(w, high, low, start, width, PIECE)
         copy_ids(out, ids, count)
         return count
     entry = find_entry(first, low, high)
@@ -152,28 +151,31 @@ def recall(w, start, width, low, high, first, out):
 
 
 @kernel
-def encode_new(w, t, start, width, low, high, first, out):
+def encode_new(w, t, start, width, low, high, first, out, keep):
     """Merge a prepared piece, and remember its ids.
 
     It is merged from a copy, so that what is remembered is right even if another thread writes to the text.
     """
     if width > LONG_KEY:
-        return merge_piece(w, t, start, width, out)
-    key = next_key(w)
+        return merge_piece(w, t, start, width, out, keep)
+    key = w.lanes  # idle now; windows.py writes where the next record goes
     if first:
         store64(key, low)
         store64(key + U8, high)
-        count = merge_piece(w, t, key, width, out)
+        count = merge_piece(w, t, key, width, out, ALL)
         enter_short(w, first, low, high, out, count)
     else:
         copy_words(key, start, width)
-        count = merge_piece(w, t, key, width, out)
-        enter_long(w, high, low, width, out, count)
+        count = merge_piece(w, t, key, width, out, ALL)  # kept even when only counting: they are remembered
+        if count == TOO_LONG:
+            return count
+        copy_words(next_key(w), key, width)
+        enter_long(w, high, low, width, PIECE, out, count)
     return count
 
 
 @kernel
-def encode_slowly(w, t, begin, index, out):
+def encode_slowly(w, t, begin, index, out, keep):
     """Give the ids of a prepared piece that its first entry does not give."""
     start, entry = start_of(w, begin, index), w.keys + index * KEY_STRIDE
     width = load64(w.ends + index * U8) - start
@@ -184,9 +186,9 @@ def encode_slowly(w, t, begin, index, out):
         w.ahead = w.pieces
         made = recall(w, start, width, low, high, first, out)
     if made == U0:
-        made = encode_new(w, t, start, width, low, high, first, out)
+        made = encode_new(w, t, start, width, low, high, first, out, keep)
     if made == TOO_LONG:
-        w.status, w.resume, w.needed = STATUS_NEEDS_SCRATCH, start, width
+        w.status, w.resume = STATUS_NEEDS_SCRATCH, start
     return made
 
 
@@ -210,7 +212,7 @@ def emit(w, t, begin, first, last, out, keep):
             if made:
                 count += made
                 continue
-        made = encode_slowly(w, t, begin, index, cursor)
+        made = encode_slowly(w, t, begin, index, cursor, keep)
         if made == TOO_LONG:
             return count, index
         count += made
@@ -290,7 +292,7 @@ def merge_bytes(worker, at, width, out):
     Contract: all arguments int64, width >= 1; ``out`` takes ``width`` ids.
     """
     w = worker_at(np.uint64(worker))
-    made = merge_piece(w, tables_at(w.tables), np.uint64(at), np.uint64(width), np.uint64(out))
+    made = merge_piece(w, tables_at(w.tables), np.uint64(at), np.uint64(width), np.uint64(out), ALL)
     return np.int64(-1) if made == TOO_LONG else np.int64(made)
 
 
@@ -313,6 +315,6 @@ def seed_cache(worker):
         if entry == U0:
             continue
         store32(w.sink, token)
-        count = U1 if token < t.closed else merge_piece(w, t, start, width, w.sink)
+        count = U1 if token < t.closed else merge_piece(w, t, start, width, w.sink, ALL)
         if count <= SHORT_IDS:
             store_short(entry, low, high, w.sink, count)

@@ -18,7 +18,6 @@ import numpy as np
 
 from numbatok.bpe import Model, address
 from numbatok.encoder import SLACK, merge_bytes
-from numbatok.merge import LONG_SCRATCH
 from numbatok.ragged import Ids
 from numbatok.text import text_span
 from numbatok.worker import WorkerPool
@@ -58,9 +57,9 @@ def merge_whole(data: bytes, pool: WorkerPool) -> Ids:
     worker = pool.take()
     try:
         at, size, _ = text_span(data)
-        if len(data) * LONG_SCRATCH > int(worker.record["scratch_size"][0]):
-            worker.grow_scratch(len(data))
-        return out[: merge_bytes(worker.address, at, size, address(out))]
+        while (made := merge_bytes(worker.address, at, size, address(out))) < 0:
+            worker.grow_scratch(int(worker.record["needed"][0]))
+        return out[:made]
     finally:
         pool.give_back(worker)
 

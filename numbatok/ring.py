@@ -9,7 +9,7 @@ A place is found by the hash of the piece in the finder: words of a part of the 
 the line named by the rest of the hash. The record then decides by a full compare. A short piece of many ids has its
 place in its own entry (see cache.py).
 
-    word: width of the piece | ids << 32
+    word: width of the piece | kind | ids << 32
     the bytes of the piece, up to a multiple of 8
     the ids, up to a multiple of 16 bytes
 
@@ -37,6 +37,9 @@ RING, RECORD, RING_MASK = np.uint64(RING_BYTES), np.uint64(RECORD_BYTES), np.uin
 FINDER_SHIFT, LINE = np.uint64(64 - FINDER_BITS), np.uint64(64)
 TAG_SHIFT, PLACE_MASK = np.uint64(48), np.uint64((1 << 48) - 1)
 LOW32 = np.uint64(0xFFFFFFFF)
+PIECE, WINDOW = np.uint64(0), np.uint64(1 << 31)
+"""Kinds of records: whole pieces, and windows of longer ones (see windows.py). They are kept apart, since a piece may
+be a token that merging its bytes does not give."""
 
 
 @kernel
@@ -98,15 +101,15 @@ def place_of(word):
 
 
 @kernel
-def find_record(w, line, digest, at, width):
-    """Give the address of the ids of a long piece and their number; 0, 0 if no record has it."""
+def find_record(w, line, digest, at, width, kind):
+    """Give the address of the ids of a long piece and their number; 0, 0 if no record of this kind has it."""
     for slot in range(line, line + LINE, U8):
         word = load64(slot)
         place = place_of(word)
         if word == finder_word(digest, place) and stands(w, place):
             record = record_at_place(w, place)
             sizes = load64(record)
-            if sizes & LOW32 == width and same_piece(record + U8, at, width):
+            if sizes & LOW32 == width | kind and same_piece(record + U8, at, width):
                 return record + U8 + ((width + U7) & ~U7), sizes >> U32
     return U0, U0
 
@@ -118,11 +121,11 @@ def next_key(w):
 
 
 @kernel
-def keep_record(w, width, ids, count):
+def keep_record(w, width, kind, ids, count):
     """Make a record of the bytes at :func:`next_key` and these ids; gives its place."""
     place = w.head
     record = record_at_place(w, place)
-    store64(record, width | (count << U32))
+    store64(record, width | kind | (count << U32))
     target = record + U8 + ((width + U7) & ~U7)
     copy_ids(target, ids, count)
     end = place + (target - record) + ((count * U4 + U15) & ~U15)
@@ -143,10 +146,10 @@ def note_place(line, digest, place):
 
 
 @kernel
-def enter_long(w, line, digest, width, ids, count):
+def enter_long(w, line, digest, width, kind, ids, count):
     """Remember the ids of the long piece whose bytes are at :func:`next_key`, if they are not too many."""
     if count <= LONG_IDS:
-        note_place(line, digest, keep_record(w, width, ids, count))
+        note_place(line, digest, keep_record(w, width, kind, ids, count))
 
 
 @kernel

@@ -32,7 +32,7 @@ from numbatok.merge import (
     vectors_of,
     write_alive,
 )
-from numbatok.ring import copy_words, enter_long, find_record, next_key
+from numbatok.ring import PIECE, copy_words, enter_long, find_record, next_key
 from numbatok.table import NO_ID, piece_id
 
 LANES = 8
@@ -70,7 +70,7 @@ def next_new(w, begin, index, last):
         else:
             start = start_of(w, begin, index)
             width = load64(w.ends + index * U8) - start
-            if width <= SHORT_LIMIT and find_record(w, high, low, start, width)[1] == U0:
+            if width <= SHORT_LIMIT and find_record(w, high, low, start, width, PIECE)[1] == U0:
                 return index
         index += U1
     return last
@@ -127,7 +127,7 @@ def close_lane(w, lane):
         enter_short(w, first, low, high, ids, count)
     else:
         copy_words(next_key(w), lane + BYTES_AT, width)
-        enter_long(w, high, low, width, ids, count)
+        enter_long(w, high, low, width, PIECE, ids, count)
 
 
 @kernel

@@ -24,11 +24,11 @@ from numbatok.bpe import HUGE_PAGE, Model, address, aligned
 from numbatok.cache import SHORT_BYTES
 from numbatok.calls import PADDED_BYTES, SLACK_BYTES, encode_to_list, encode_to_output
 from numbatok.encoder import BATCH, SLACK, WORKER, seed_cache
-from numbatok.merge import LONG_SCRATCH
 from numbatok.objects import OBJECT, entry
 from numbatok.ragged import Ids
-from numbatok.ring import FINDER_BYTES, RING_BYTES
+from numbatok.ring import FINDER_BYTES, LONG_KEY_BYTES, RING_BYTES
 from numbatok.turns import LANES_BYTES
+from numbatok.windows import WINDOW_SCRATCH
 
 SCRATCH_BYTES = 1 << 20
 """Scratch of a new worker: merges pieces of up to 32 KiB."""
@@ -92,7 +92,7 @@ class Worker:
 
     def _set_scratch(self, size: int) -> None:
         """Change the scratch. Whatever is interrupted, the record never names memory that is gone."""
-        scratch, sink = np.empty(size, np.uint8), np.empty(size // LONG_SCRATCH + SLACK, np.uint32)
+        scratch, sink = np.empty(size, np.uint8), np.empty(max(size // WINDOW_SCRATCH, LONG_KEY_BYTES) + SLACK, np.uint32)
         self._kept.append((scratch, sink))
         self.record["scratch_size"] = 0
         self.record["scratch"], self.record["sink"] = address(scratch), address(sink)
@@ -109,7 +109,7 @@ class Worker:
         """
         if piece_bytes > LONGEST_PIECE:
             raise OverflowError(f"a piece of {piece_bytes} bytes is too long to merge: {LONGEST_PIECE} is the most")
-        self._set_scratch((piece_bytes + min(piece_bytes, SCRATCH_BYTES)) * LONG_SCRATCH)
+        self._set_scratch((piece_bytes + min(piece_bytes, SCRATCH_BYTES)) * WINDOW_SCRATCH)
 
     def trim_scratch(self) -> None:
         """Give the memory of a giant piece back."""

@@ -138,16 +138,12 @@ def test_equal_letters_by_the_oracle(worker: Worker, ranks: dict[bytes, int]) ->
 
 
 def test_entry_from_python(worker: Worker, ranks: dict[bytes, int]) -> None:
-    """merge_bytes takes the form that the width asks for, and says -1 where the scratch memory is too small."""
+    """merge_bytes takes the form that the width asks for."""
     out = np.zeros(SCRATCH_BYTES, np.uint32)
     for width in (1, LIMIT - 1, LIMIT, LIMIT + 1, 200):
         piece = np.frombuffer(b"abcab" * 40, np.uint8)[:width]
         made = merge_bytes(worker.address, piece.ctypes.data, width, out.ctypes.data)
         assert out[:made].tolist() == oracle.merge(piece.tobytes(), ranks)
-    giant = np.zeros(SCRATCH_BYTES // LONG_SCRATCH + 1, np.uint8)
-    assert merge_bytes(worker.address, giant.ctypes.data, len(giant), out.ctypes.data) == -1
-    if not JIT_OFF:
-        assert merge_bytes(worker.address, giant.ctypes.data, len(giant) - 1, out.ctypes.data) == len(giant) - 1
 
 
 @pytest.mark.parametrize("name", ["letters", "one long word", "capitals", "two letters", "han"])

@@ -24,6 +24,7 @@ from numbatok.split.masks import (
     APOSTROPHE,
     BEFORE_LAST,
     BLANK,
+    BLOCK_BYTES,
     BLOCK_REACH,
     CLASSIFIED,
     DECIDED,
@@ -52,6 +53,7 @@ from numbatok.split.masks import (
     U8,
     UPPER_A,
     UPPER_Z,
+    blank_block,
     kind_of,
     last_blanks,
     run_end,
@@ -83,6 +85,11 @@ def blank_end(table, at, stop, walls):
     """
     start, last, step = at, at, U0
     while at < stop:
+        skipped = blank_block(at)[0] if at + BLOCK_BYTES <= stop else U0
+        if skipped:
+            last = at + skipped - U1
+            at += skipped
+            continue
         step = class_step(table, at, stop)
         if step == U0 or kind_of(step & LOW8, LETTER_FLAGS) != BLANK:
             break

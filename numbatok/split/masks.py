@@ -42,6 +42,7 @@ PAIR_LL, PAIR_VE, PAIR_RE = (np.uint64(int.from_bytes(pair, "little")) for pair 
 LONG_S = np.uint64(int.from_bytes("ſ".encode(), "little"))
 LOWER_ONE, LOWER_BOTH = np.uint64(0x20), np.uint64(0x2020)
 
+BLOCK_BYTES = np.uint64(64)
 BLOCK_REACH = np.uint64(68)
 """Bytes that a block step may read: 64, and the rest of a character that starts at bit 60."""
 CLASSIFIED = np.uint64((1 << 61) - 1)
@@ -213,12 +214,30 @@ def run_end(table, at, stop, kind, letters, most):
 
 
 @kernel
+def blank_block(at):
+    """Give the blanks of one byte in a row at ``at``, at most 64, and where behind the last newline of them, or 0."""
+    blanks = in_range_mask(at, SPACE, SPACE) | in_range_mask(at, TAB, RETURN)
+    skipped = trailing_zeros(~blanks)
+    newlines = in_range_mask(at, NEWLINE, NEWLINE) | in_range_mask(at, RETURN, RETURN)
+    newlines &= (U1 << skipped) - U1 if skipped < BLOCK_BYTES else ALL
+    return skipped, BLOCK_BYTES - leading_zeros(newlines)
+
+
+@kernel
 def blank_end_by_newline(table, at, stop, final):
     r"""Give the end of the whitespace piece at ``at``: through the last newline of the run, else all but its last
     character, else (at the end of the text, or one character alone) all of it.
     """
     start, last, newline = at, at, U0
     while at < stop:
+        if at + BLOCK_BYTES <= stop:
+            skipped, found = blank_block(at)
+            if found:
+                newline = at + found
+            if skipped:
+                last = at + skipped - U1
+                at += skipped
+                continue
         step = class_step(table, at, stop)
         if step == U0 or (step & SPACE_FLAG) == U0:
             break
