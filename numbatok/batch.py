@@ -250,7 +250,7 @@ def encode_parallel(pool: WorkerPool, lanes: list[Worker], rows: Rows, counts: O
     another one only when no slice is free, so a busy machine costs little.
     """
     cut = pool.model.split.family != ONE_PIECE
-    chunks = plan_chunks(rows.base, rows.offsets, len(lanes), cut)
+    chunks = plan_chunks(rows.base, rows.offsets, len(lanes), cut, rows.starts)
     tokens = np.empty(0 if count else rows.size + SLACK, np.uint32)
     bind_chunks(chunks, rows.base, rows.offsets, counts)
     workers = np.array([worker.address for worker in lanes], np.uint64)
@@ -291,7 +291,13 @@ def encode_alone(worker: Worker, rows: Rows, counts: Offsets, count: bool) -> Id
     """Encode the rows on this thread, straight into one array; gives the flat ids."""
     tokens = np.empty(0 if count else rows.size + SLACK, np.uint32)
     out = 0 if count else address(tokens)
-    made = finish(worker, (rows.base, address(rows.offsets), 0, len(counts), 0, address(counts), out))
+    if rows.starts is None:
+        made = finish(worker, (rows.base, address(rows.offsets), 0, len(counts), 0, address(counts), out))
+    else:
+        made, spans = 0, np.stack((rows.starts, rows.starts + np.diff(rows.offsets)), axis=1)
+        for row in range(len(counts)):
+            call = (0, address(spans) + 16 * row, 0, 1, 0, address(counts) + 8 * row, out and out + 4 * made)
+            made += finish(worker, call)
     tokens.resize(0 if count else made, refcheck=False)  # gives the rest back without a copy
     return tokens
 

@@ -56,14 +56,18 @@ WHOLE = np.uint64(0xFFFFFFFFFFFFFFFF)
 Chunks = npt.NDArray[Any]
 
 
-def plan_chunks(base: int, offsets: Offsets, lanes: int = 1, cut: bool = True) -> Chunks:
+def plan_chunks(base: int, offsets: Offsets, lanes: int = 1, cut: bool = True, starts: Offsets | None = None) -> Chunks:
     """Cut the rows into chunks: many small rows together, a row of more than two chunks into parts at safe cuts.
 
-    Without ``cut`` every row stays whole: for rows that are pieces.
+    Without ``cut`` every row stays whole: for rows that are pieces. With ``starts`` no rows are together.
     """
     sizes = np.diff(offsets)
     fine = int(sizes.sum()) // (lanes * CHUNKS_PER_LANE)
     aim = min(max(fine, LEAST_CHUNK_BYTES), CHUNK_BYTES)
+    if starts is not None:
+        alone = np.zeros(len(sizes), CHUNK)
+        alone["begin"], alone["end"], alone["part_of"] = starts, starts + sizes, np.arange(len(sizes))
+        return _cut_giants(alone, np.flatnonzero(sizes > 2 * aim) if cut else np.zeros(0, np.int64), aim)
     group = np.cumsum(sizes + ROW_WEIGHT) // aim
     giants = np.flatnonzero(sizes > 2 * aim) if cut else np.zeros(0, np.int64)
     edges = np.unique(np.concatenate(([0], np.flatnonzero(np.diff(group)) + 1, giants, giants + 1, [len(sizes)])))
@@ -71,10 +75,16 @@ def plan_chunks(base: int, offsets: Offsets, lanes: int = 1, cut: bool = True) -
     whole = np.zeros(len(first), CHUNK)
     whole["first"], whole["last"], whole["part_of"] = first, last, WHOLE
     whole["begin"], whole["end"] = base + offsets[first], base + offsets[last]
+    return _cut_giants(whole, np.searchsorted(first, giants), aim)
+
+
+def _cut_giants(whole: Chunks, giants: npt.NDArray[np.intp], aim: int) -> Chunks:
+    """Put parts in the place of chunks that are one large row each."""
     pieces, done = [], 0
-    for index in np.searchsorted(first, giants):
+    for index in giants:
         begin, end = int(whole["begin"][index]), int(whole["end"][index])
-        pieces += [whole[done:index], cut_row(begin, end, int(first[index]), aim)]
+        row = int(whole["first" if whole["part_of"][index] == WHOLE else "part_of"][index])
+        pieces += [whole[done:index], cut_row(begin, end, row, aim)]
         done = index + 1
     return np.concatenate([*pieces, whole[done:]])
 

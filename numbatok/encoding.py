@@ -20,7 +20,7 @@ from numbatok.invalid import merge_whole
 from numbatok.ragged import Ids, Ragged
 from numbatok.special import Names, Part, name_set, refuse, split_at_specials
 from numbatok.stored import StoredEncoding, way_to_split
-from numbatok.text import Text, join_rows, text_list, text_span, utf8
+from numbatok.text import Text, gather_rows, text_list, text_span, utf8
 from numbatok.unstable import completions, stable_length
 
 NOTHING: frozenset[str] = frozenset()
@@ -156,7 +156,7 @@ class Encoding(StoredEncoding):
     ) -> list[list[int]]:
         """Encode many texts as :meth:`encode` does, on ``num_threads`` threads (None: all cores)."""
         texts = text_list(text)
-        rows = join_rows(texts)
+        rows = gather_rows(texts)
         allowed, disallowed = self._names(allowed_special, disallowed_special)
         for one in texts if disallowed else ():
             refuse(one, disallowed)

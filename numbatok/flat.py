@@ -25,7 +25,7 @@ from numbatok.ragged import Ids, Offsets, Ragged, Rows
 from numbatok.special import Part, split_at_specials
 from numbatok.split.dual import split_dual
 from numbatok.split.scan import split_text
-from numbatok.text import Span, Text, bytes_at, is_utf8, join_rows, text_list, text_span
+from numbatok.text import Span, Text, as_one, bytes_at, gather_rows, is_utf8, join_rows, text_list, text_span
 from numbatok.vocabulary import Vocabulary
 from numbatok.worker import OUTPUT_BYTES, Worker, WorkerPool
 
@@ -75,7 +75,7 @@ class FlatEncoding(Vocabulary):
         """
         if self._front:
             return self._encode_parts([self._parts(text, {}) for text in text_list(texts)], threads)
-        return self._encode_rows(join_rows(texts), threads)
+        return self._encode_rows(gather_rows(texts), threads)
 
     def count(self, text: Text) -> int:
         """Count the ids of a text without keeping them.
@@ -104,7 +104,7 @@ class FlatEncoding(Vocabulary):
         """
         if self._front:
             return self._count_parts([self._parts(text, {}) for text in text_list(texts)], threads)
-        return self._count_rows(join_rows(texts), threads)
+        return self._count_rows(gather_rows(texts), threads)
 
     def split(self, text: Text, *, cursors: int = 1) -> list[tuple[int, int]]:
         """Give the byte ranges of the pieces that are merged apart from each other.
@@ -200,6 +200,7 @@ class FlatEncoding(Vocabulary):
 
     def _encode_each(self, rows: Rows, threads: int | None) -> Ragged:
         """Encode a batch of which some rows are not UTF-8: those alone, and the rows between them as before."""
+        rows = as_one(rows)
         edges = rows.offsets.tolist()
         bad = [
             row

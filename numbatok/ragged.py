@@ -31,12 +31,14 @@ class Rows(NamedTuple):
         base: the address of the buffer.
         offsets: int64[rows + 1], never falling.
         owner: what keeps the buffer alive.
+        starts: int64[rows], where each row is, if they are not in one buffer; ``offsets`` then tell their sizes only.
 
     """
 
     base: int
     offsets: Offsets
     owner: object
+    starts: Offsets | None = None
 
     @property
     def size(self) -> int:

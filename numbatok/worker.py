@@ -92,7 +92,8 @@ class Worker:
 
     def _set_scratch(self, size: int) -> None:
         """Change the scratch. Whatever is interrupted, the record never names memory that is gone."""
-        scratch, sink = np.empty(size, np.uint8), np.empty(max(size // WINDOW_SCRATCH, LONG_KEY_BYTES) + SLACK, np.uint32)
+        ids = max(size // WINDOW_SCRATCH, LONG_KEY_BYTES) + SLACK
+        scratch, sink = np.empty(size, np.uint8), np.empty(ids, np.uint32)
         self._kept.append((scratch, sink))
         self.record["scratch_size"] = 0
         self.record["scratch"], self.record["sink"] = address(scratch), address(sink)
