@@ -111,6 +111,19 @@ def merge_pairs(piece: bytes, pairs: dict[tuple[bytes, bytes], int], ids: dict[b
     return [ids[part] for part in parts]
 
 
+def merge_list(ids: list[int], merges: dict[tuple[int, int], tuple[int, int]]) -> list[int]:
+    """Merge ids as `merge` does, by a list of merges in any order: pair of ids -> its rank, and the id that it makes.
+
+    >>> merge_list([1, 2, 2], {(2, 2): (5, 9), (1, 2): (7, 8)})
+    [1, 9]
+    """
+    ids = list(ids)
+    while candidates := [(merges[pair][0], i) for i, pair in enumerate(itertools.pairwise(ids)) if pair in merges]:
+        _, i = min(candidates)
+        ids[i : i + 2] = [merges[ids[i], ids[i + 1]][1]]
+    return ids
+
+
 def encode(text: str, ranks: dict[bytes, int]) -> list[int]:
     """Encode text without special tokens: split, then merge each piece.
 
