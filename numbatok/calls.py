@@ -56,6 +56,8 @@ ZERO, ONE, NOT_DONE = np.int64(0), np.int64(1), np.int64(-1)
 def encode_text(worker, text):
     """Encode a ``str`` to the output of the worker; gives the number of ids, or NOT_DONE."""
     w = worker_at(np.uint64(worker))
+    if text_length(text) > QUICK:  # asked first: a str keeps the UTF-8 bytes that are made for it
+        return NOT_DONE
     at = utf8_of(text, w.span + U8)
     size = load64(w.span + U8)
     if at == U0 or size > QUICK:

@@ -72,13 +72,16 @@ def train(files: tuple[str, ...], output: str, name: str | None, **options: Any)
     Patterns by name: gpt2, cl100k, o200k, llama3, qwen2, qwen3.5, nemotron, kimi, deepseek, starcoder.
     """
     from numbatok.files import standard
+    from numbatok.pattern_names import pattern_of
     from numbatok.training import train as learn
 
+    form = FORMATS[os.path.splitext(output)[1].lower()]
+    if form == "bpe" and len(pattern_of(options["pattern"])) > 1:  # told before the work begins
+        raise click.UsageError(f"a BPE1 file holds one pattern, and {options['pattern']} is several; use -o NAME.json")
     for file in files:
         if file != "-":
             open(file, "rb").close()  # a wrong name is told before the work begins
     sources = [standard("stdin").read() if file == "-" else Path(file) for file in files]
-    form = FORMATS[os.path.splitext(output)[1].lower()]
     enc = learn(sources, name=name or Path(output).stem, **options)
     enc.save(output, form)  # type: ignore[arg-type]
     left = "; pattern and special tokens are not in it" if form in SILENT else ""

@@ -496,6 +496,7 @@ def test_command_writes_each_format(tmp_path: Path) -> None:
         (["text.txt", "-o", "x.bpe", "--vocab-size", "300", "--pattern", "gpt"], "is no name"),
         (["nothing.txt", "-o", "x.bpe", "--vocab-size", "300"], "nothing.txt: No such file"),
         (["bad.txt", "-o", "x.bpe", "--vocab-size", "300"], "bad.txt, byte 4: this is not UTF-8"),
+        (["text.txt", "-o", "x.bpe", "--vocab-size", "300", "--pattern", "deepseek"], "deepseek is several; use -o"),
     ],
 )
 def test_command_refuses(arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
