@@ -182,7 +182,7 @@ def lists_of_ids(rows: Ragged, ints: npt.NDArray[np.object_]) -> list[list[int]]
 def text_lengths(texts: list[str]) -> Offsets:
     """Give the number of characters of each text; of what is no ``str``, or is gone from the list, 0."""
     lengths = np.zeros(len(texts), np.int64)
-    _lengths_entry()(texts, len(texts), address(lengths))
+    _lengths_entry()(texts, len(lengths), address(lengths))  # not what the list has by now
     return lengths
 
 

@@ -55,11 +55,10 @@ class FlatEncoding(Vocabulary):
                 return self._encode_single([(text, None)])
             try:
                 made = worker.to_output(text)
-                ids = worker.output[:made].copy()
+                if made >= 0:
+                    return worker.output[:made].copy()
             finally:
                 quick.append(worker)
-            if made >= 0:
-                return ids
         return self._encode_single(self._parts(text, {}) if self._front else [(text, None)])
 
     def encode_batch_flat(self, texts: Iterable[Text], *, threads: int | None = None) -> Ragged:

@@ -84,7 +84,9 @@ def raise_disallowed_special_token(token: str) -> NoReturn:
 
 def searchable(text: Text) -> str:
     """Give a text as characters to search in: a ``str`` itself, bytes one character a byte, valid UTF-8 or not."""
-    return text if isinstance(text, str) else bytes_of(text).decode("latin-1")
+    if isinstance(text, str):
+        return text if type(text) is str else str.__str__(text)  # a subclass may say that nothing is in it
+    return bytes_of(text).decode("latin-1")
 
 
 def searchable_name(name: str, text: Text) -> str:

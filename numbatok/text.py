@@ -39,9 +39,9 @@ Span = tuple[int, int, object]
 def utf8(text: str) -> bytes:
     """Give the UTF-8 bytes of a ``str``, with surrogates repaired."""
     try:
-        return text.encode()
+        return str.encode(text)  # not what a subclass makes of it
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+        return str.encode(text, "utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
 def text_span(text: Text) -> Span:
@@ -125,7 +125,7 @@ def gather_rows(texts: Iterable[Text]) -> Rows:
         size = 0
     if len(rows) == 1 or size < LONG_ROW * len(rows):
         return join_rows(rows)
-    spans = [text_span(_row_text(index, text)) for index, text in enumerate(rows)]
+    spans = [_row_span(index, text) for index, text in enumerate(rows)]
     sizes = np.fromiter((span[1] for span in spans), np.int64, len(spans))
     starts = np.fromiter((span[0] for span in spans), np.int64, len(spans))
     return Rows(0, np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes))), spans, starts)
@@ -176,12 +176,14 @@ def _rows(span: Span, sizes: npt.NDArray[np.int64]) -> Rows:
 
 
 def _row_bytes(index: int, text: Text) -> bytes:
-    return utf8(text) if isinstance(text, str) else bytes_of(_row_text(index, text))
-
-
-def _row_text(index: int, text: Text) -> Text:
-    """Give a row back, once it is known to be a text."""
-    if isinstance(text, (str, bytes, bytearray, memoryview, np.ndarray)):
+    if isinstance(text, bytes):
         return text
-    found = "None" if text is None else type(text).__name__
-    raise TypeError(f"row {index} of the batch is {found}; every row must be a str or bytes")
+    return utf8(text) if isinstance(text, str) else bytes_at(*_row_span(index, text)[:2])
+
+
+def _row_span(index: int, text: Text) -> Span:
+    try:
+        return text_span(text)
+    except TypeError as error:
+        found = "None" if text is None else type(text).__name__
+        raise TypeError(f"row {index} of the batch is {found}; every row must be a str or bytes") from error

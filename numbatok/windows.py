@@ -11,6 +11,9 @@ comes out whole; in X S the second is not. Hence neither is made in P X S: which
 would have been made in its window too. This needs nothing of the vocabulary, and ties (the leftmost goes first) change
 nothing, since positions are ordered alike in a window and in the whole.
 
+A window that has to grow may begin with another token than the one on which it was joined to the window before it: then
+nothing was proved, and the piece is merged from its start by larger windows.
+
 Invariant: the ids are those of merging the piece in one go. Windows are remembered in the ring, so that what repeats
 is merged once.
 
@@ -44,7 +47,6 @@ MIDDLE, GROWTH = np.uint64(192), np.uint64(4)
 """A window has SHORT_LIMIT bytes; where that is too small MIDDLE, then LONG_KEY, then four times those before."""
 LEAST_DROPPED, MOST_DROPPED = np.uint64(2), np.uint64(8)
 """Tokens at the end of a window that are merged again with what follows: 2, then 4, then 8."""
-HALF = np.uint64(32)
 WINDOW_SCRATCH = LONG_SCRATCH + 5
 """Bytes of scratch for each byte of a window: to merge it, and for its ids and some more."""
 WINDOW_BYTES, MERGE_BYTES = np.uint64(WINDOW_SCRATCH), np.uint64(LONG_SCRATCH)
@@ -104,7 +106,7 @@ def bytes_of_last(t, ids, count, dropped):
 
 
 @kernel
-def go_on(w, t, at, width, stop, ids, count, more):
+def go_on(w, t, at, width, least, stop, ids, count, more):
     """Merge a window that begins with one of the last tokens of the window ``at .. at + width``, whose ids are given.
 
     Gives how many of these tokens stay, where the new window is, its width and the number of its ids, which go to
@@ -114,7 +116,7 @@ def go_on(w, t, at, width, stop, ids, count, more):
     while dropped <= MOST_DROPPED and dropped < count:
         again = bytes_of_last(t, ids, count, dropped)
         start = at + width - again
-        wide = min(SHORT_LIMIT if again < HALF else width, stop - start)
+        wide = min(least if again + again < least else width, stop - start)
         made = merge_window(w, t, start, wide, more)
         if made == TOO_LONG or load32(more) == load32(ids + (count - dropped) * U4):
             return count - dropped, start, wide, made
@@ -130,19 +132,24 @@ def merge_by_windows(w, t, at, width, out, keep):
     Contract: ``out`` takes ``width`` ids and three more, or those of the largest window. Gives TOO_LONG, and in the
     record the width of the window, if one was met that the scratch memory does not take.
     """
-    more, stop, total = w.scratch + most_merged(w) * MERGE_BYTES, at + width, U0
-    wide = SHORT_LIMIT
+    more, start, stop, total = w.scratch + most_merged(w) * MERGE_BYTES, at, at + width, U0
+    least = wide = SHORT_LIMIT
     made = merge_window(w, t, at, wide, out)
     while at + wide < stop and made != TOO_LONG:
-        stay, at, wide, count = go_on(w, t, at, wide, stop, out + (total & keep) * U4, made, more)
-        if stay == U0:
-            wide = min(larger(wide), stop - at)
-            made = merge_window(w, t, at, wide, out + (total & keep) * U4)
+        ids = out + (total & keep) * U4
+        stay, at, wide, count = go_on(w, t, at, wide, least, stop, ids, made, more)
+        if stay:
+            total += stay
+            made = count
+            if count != TOO_LONG:
+                copy_ids(out + (total & keep) * U4, more, count)
             continue
-        total += stay
-        made = count
-        if count != TOO_LONG:
-            copy_ids(out + (total & keep) * U4, more, count)
+        first, wide = load32(ids), min(larger(wide), stop - at)
+        made = merge_window(w, t, at, wide, ids)
+        if total and made != TOO_LONG and load32(ids) != first:  # the tokens before were joined to another one
+            least, at, total = larger(least), start, U0
+            wide = min(least, width)
+            made = merge_window(w, t, at, wide, out)
     if made == TOO_LONG:
         w.needed = wide
         return TOO_LONG
