@@ -24,6 +24,7 @@ from numbatok.bpe import BYTES, Ids
 from numbatok.bpe1 import Content, Extra
 from numbatok.contents import with_special_tokens
 from numbatok.embedded import EMBEDDED
+from numbatok.listing import made_from_ranks
 from numbatok.load import FileName, load_gpt2, parse_ids, parse_pairs, parse_ranks, read_file_cached
 from numbatok.split.patterns import GPT2_PATTERNS
 from numbatok.vocabulary import GPT2_NAMES
@@ -55,7 +56,7 @@ def tiktoken_arguments(
         known_name, known_pattern, ranks, known_specials = _parts_of_file(source)
     elif getattr(source, "_tokenizer", None) is not None:
         raise ValueError(f"{source!r} was read from a tokenizer.json, whose merges and added tokens ranks cannot say")
-    elif not getattr(source, "_from_ranks", True):
+    elif not getattr(source, "_from_ranks", True) and not made_from_ranks(source._model, source._mergeable_ranks):
         raise ValueError(f"{source!r} was read from a file that lists merges, which ranks cannot say")
     elif all(hasattr(source, part) for part in PARTS):
         known_name, known_pattern, ranks, known_specials = (getattr(source, part) for part in PARTS)

@@ -47,11 +47,11 @@ from numbatok.worker import Worker, WorkerPool
 
 U0, U4, U16 = (np.uint64(value) for value in (0, 4, 16))
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-HALF = SHORT_LIMIT // np.uint64(2)
 LIMIT, LARGEST_SHORT = int(SHORT_LIMIT), int(LONG_KEY)
 CANARY = 0xCA
-KINDS_OF_STEP = 4
-"""A window goes on behind the last 2, 4 or 8 tokens, or is merged again in a larger one."""
+GROWN, STARTED_OVER, KINDS_OF_STEP = 3, 4, 5
+"""A window goes on behind the last 2, 4 or 8 tokens, or is merged again in a larger one; and if that begins with another
+token, the piece is started over."""
 SEEDS = 3 if JIT_OFF else 160
 
 
@@ -88,23 +88,29 @@ def count_steps(record, base, width, steps):
     """Go through a piece as merge_by_windows does, and count its steps of each kind; gives the number of ids."""
     w = worker_at(np.uint64(record))
     t, at, stop = tables_at(w.tables), np.uint64(base), np.uint64(base + width)
-    ids, more, total, wide = w.sink, w.scratch + most_merged(w) * np.uint64(LONG_SCRATCH), U0, SHORT_LIMIT
+    ids, more, total = w.sink, w.scratch + most_merged(w) * np.uint64(LONG_SCRATCH), U0
+    least = wide = SHORT_LIMIT
     made = merge_window(w, t, at, wide, ids)
     while at + wide < stop:
         dropped, kind = LEAST_DROPPED, 0
         while dropped <= MOST_DROPPED and dropped < made:
             again = bytes_of_last(t, ids, made, dropped)
             start = at + wide - again
-            size = min(SHORT_LIMIT if again < HALF else wide, stop - start)
+            size = min(least if again + again < least else wide, stop - start)
             count = merge_window(w, t, start, size, more)
             if load32(more) == load32(ids + (made - dropped) * U4):
                 break
             dropped += dropped
             kind += 1
         else:
-            steps[KINDS_OF_STEP - 1] += 1
-            wide = min(larger(wide), stop - at)
+            first, wide = load32(ids), min(larger(wide), stop - at)
             made = merge_window(w, t, at, wide, ids)
+            steps[GROWN] += 1
+            if total and load32(ids) != first:
+                steps[STARTED_OVER] += 1
+                least, at, total = larger(least), np.uint64(base), U0
+                wide = min(least, np.uint64(width))
+                made = merge_window(w, t, at, wide, ids)
             continue
         steps[kind] += 1
         total += made - dropped
@@ -145,11 +151,12 @@ class Windows:
         return [ids[first:last].tolist() for first, last in itertools.pairwise(ends)]
 
     def steps(self, pieces: Sequence[bytes]) -> Any:
-        """Give the number of steps of each kind: on behind the last 2, 4, 8 tokens, or a larger window."""
+        """Give the number of steps of each kind, and check that going so gives as many ids as the kernel does."""
         steps = np.zeros(KINDS_OF_STEP, np.int64)
         for piece in pieces:
             text = np.frombuffer(piece, np.uint8)
-            count_steps(self.holder.address, text.ctypes.data, len(piece), steps)
+            made = count_steps(self.holder.address, text.ctypes.data, len(piece), steps)
+            assert int(made) == self.merge([piece], keep=False)[0]
         return steps
 
 
@@ -227,7 +234,9 @@ def test_tokens_longer_than_windows(name: str) -> None:
         pieces += [(b"b" + b"a" * distance) * 4, (b"a" * distance + b"b") * 4, b"a" * distance + b"b" + b"a" * 700]
         pieces.append(b"b".join(b"a" * rng.randrange(2 * distance) for _ in range(6)) + b"a" * 65)
     windows = Windows(model_of(toy))
-    assert windows.steps(pieces)[-1] > 0, "no window was too small"
+    steps = windows.steps(pieces)
+    assert steps[GROWN] > 0, "no window was too small"
+    assert (steps[STARTED_OVER] > 0) == ("before" in name)
     check(toy, pieces, windows)
 
 
@@ -249,7 +258,7 @@ def test_runs(name: str) -> None:
     pieces = [runs(rng, tokens) for _ in range(8_000)]
     pieces += [b"\n\n\n//" + b"-" * width for width in range(65, 300)]  # were wrong: o200k_base, 75
     windows = Windows(enc._model)
-    assert (windows.steps(pieces) > 5).all()
+    assert (windows.steps(pieces)[: GROWN + 1] > 5).all()
     ids = merge_all(windows.holder, pieces)
     assert windows.merge(pieces) == ids
     assert Windows(enc._model).merge(pieces, keep=False) == [*map(len, ids)]
