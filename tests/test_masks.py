@@ -124,7 +124,7 @@ def characters() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDAr
 # ---- every code point ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("place", [0, 1, 7, 29, 57, 58, 59, 60, 61, 62, 63])
+@pytest.mark.parametrize("place", [0, 7, 29, 58, 59, 60, 61, 62])
 @pytest.mark.parametrize("name", PLAIN)
 def test_every_code_point(characters: Any, name: str, place: int) -> None:
     """A character is marked on all its bytes if it is one of those documented, and starts early enough."""

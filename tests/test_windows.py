@@ -50,8 +50,8 @@ ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 LIMIT, LARGEST_SHORT = int(SHORT_LIMIT), int(LONG_KEY)
 CANARY = 0xCA
 GROWN, STARTED_OVER, KINDS_OF_STEP = 3, 4, 5
-"""A window goes on behind the last 2, 4 or 8 tokens, or is merged again in a larger one; and if that begins with another
-token, the piece is started over."""
+"""A window goes on behind the last 2, 4 or 8 tokens, or is merged again in a larger one; and if that begins with
+another token, the piece is started over."""
 SEEDS = 3 if JIT_OFF else 160
 
 
