@@ -9,7 +9,7 @@ The parts of one first pass (the cache holds the vocabulary and nothing else, as
 * byte mapping: none. GPT-2's own code spells every byte as a letter first; our tables are indexed by bytes;
 * merge: each distinct piece that is not a token merged once, alone, which is what an ideal cache leaves to do;
 * output: a warm pass that writes its ids less one that only counts them;
-* cache: the rest: keys, hashes, look-ups, storing, and pieces that are merged again since another took their slot.
+* cache: the rest: keys, hashes, look-ups, storing, and pieces that are merged again since another took their entry.
 
 The variants split and merge without any cache, but for the last one, which is the package.
 

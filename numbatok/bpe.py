@@ -24,7 +24,7 @@ from numbatok._jit import kernel, read_data
 from numbatok._llvm import load8, load32, store8, store32
 from numbatok.joins import POINTS, find_crossings, find_joins
 from numbatok.split.patterns import Split
-from numbatok.table import BUCKET_BITS, EMPTY, ID_BITS, NO_ID, NO_RANK, TABLES, insert_pairs, insert_pieces
+from numbatok.table import BUCKET_BITS, EMPTY, FLOODED, ID_BITS, NO_ID, NO_RANK, TABLES, insert_pairs, insert_pieces
 from numbatok.unicode import load_class_table
 
 Ids = npt.NDArray[np.uint32]
@@ -199,11 +199,17 @@ class Model:
     def _fill_slots(self, pair_shift: int) -> None:
         lefts, rights, ranks, _ = self.order
         pairs = (address(lefts), address(rights), address(ranks), len(lefts))
-        if insert_pairs(address(self.pair_slots), pair_shift, *pairs):
+        twice = insert_pairs(address(self.pair_slots), pair_shift, *pairs)
+        if twice == FLOODED:
+            raise ValueError("the merges are chosen so that nearly all are looked for in the same places")
+        if twice:
             found, counts = np.unique(np.stack((lefts, rights)), axis=1, return_counts=True)
             left, right = found[:, counts > 1][:, 0].tolist()
             raise ValueError(f"two merges have the same pair of ids, {left} and {right}")
-        if insert_pieces(self.address):
+        twice = insert_pieces(self.address)
+        if twice == FLOODED:
+            raise ValueError("the tokens are chosen so that nearly all are looked for in the same places")
+        if twice:
             owners: dict[bytes, int] = {}
             for token in range(self.ids):
                 data = self.token_bytes(token)

@@ -176,6 +176,9 @@ def _missing_bytes(content: Content, file: str, starts: Ids, blob: Bytes) -> npt
 
 def _merges(content: Content, file: str, starts: Ids, blob: Bytes) -> Merges:
     """Check the merges and put them in order."""
+    pairs = np.sort(content.merges[0].astype(np.uint64) << np.uint64(32) | content.merges[1])
+    for pair in pairs[1:][pairs[1:] == pairs[:-1]][:1].tolist():  # first: what follows compares the bytes of each
+        raise ValueError(f"{file}: two merges have the same pair of ids, {pair >> 32} and {pair & 0xFFFFFFFF}")
     missing = _missing_bytes(content, file, starts, blob)
     tokens = len(starts) - 1
     # Behind the tokens: one without bytes for ids that are not there, and the bytes that no token is.

@@ -30,7 +30,7 @@ class Encoding(StoredEncoding):
     """A vocabulary with its split: text to ids and back. Get one by name from :func:`numbatok.get_encoding`.
 
     Safe to use from several threads at once. One that was got by name is pickled by its name, so that a worker process
-    loads its own tables; another one by what it was made of.
+    loads its own tables; another one by what it holds.
 
     Args:
         name: a name for people; encodings with other special tokens should have other names.

@@ -58,6 +58,9 @@ LEFT_SHIFT = np.uint64(RANK_BITS + ID_BITS)
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIXER = np.uint64(0xD6E8FEB86659FD93)
 U0, U1, U4, U7, U8, U32, U64 = (np.uint64(value) for value in (0, 1, 4, 7, 8, 32, 64))
+MOST_STEPS, FLOODED = np.uint64(64), np.uint64(0xFFFFFFFFFFFFFFFF)
+"""Slots that an entry may take on average, and what is said of entries chosen to meet in the same few: a file made to
+be slow would take hours."""
 LINE, LAST_SLOT = np.uint64(64), np.uint64(56)
 
 
@@ -99,7 +102,7 @@ def prefetch_pair(t, left, right):
 
 @kernel
 def insert_pairs(slots, shift, lefts, rights, ranks, count):
-    """Enter pairs and their ranks into empty buckets; gives the number of pairs met twice.
+    """Enter pairs and their ranks into empty buckets; gives the number of pairs met twice, or FLOODED.
 
     Contract: ``lefts``, ``rights`` and ``ranks`` are uint32[count]; the table has at least 2 * count slots. A pair met
     twice keeps the rank that came first.
@@ -107,7 +110,7 @@ def insert_pairs(slots, shift, lefts, rights, ranks, count):
     slots, shift, lefts, rights = np.uint64(slots), np.uint64(shift), np.uint64(lefts), np.uint64(rights)
     ranks = np.uint64(ranks)
     slot_mask = (U8 << (U64 - shift)) - U1
-    twice = U0
+    twice, steps, most = U0, U0, MOST_STEPS * (np.uint64(count) + MOST_STEPS)
     for index in range(np.uint64(count)):
         key = pack_pair(load32(lefts + index * U4), load32(rights + index * U4))
         slot = pair_bucket(key, shift) * U8
@@ -115,6 +118,9 @@ def insert_pairs(slots, shift, lefts, rights, ranks, count):
         while entry != EMPTY and (entry ^ key) > RANK_MASK:
             slot = (slot + U1) & slot_mask
             entry = load64(slots + slot * U8)
+            steps += U1
+        if steps > most:
+            return FLOODED
         if entry == EMPTY:
             store64(slots + slot * U8, key | load32(ranks + index * U4))
         else:
@@ -155,15 +161,21 @@ def same_bytes(one, other, width):
 
 
 @kernel
+def is_token(t, token, at, width):
+    """Tell whether a token has exactly these bytes."""
+    start = load32(t.starts + token * U4)
+    size = load32(t.starts + token * U4 + U4) - start
+    return size == width and same_bytes(t.blob + start, at, width)
+
+
+@kernel
 def piece_id(t, at, width):
     """Give the id of the token with exactly these bytes, or NO_ID. Contract: width >= 1."""
     mask = (U1 << (U64 - t.piece_shift)) - U1
     slot = hash_bytes(at, width) >> t.piece_shift
     token = load32(t.piece_slots + slot * U4)
     while token != NO_ID:
-        start = load32(t.starts + token * U4)
-        size = load32(t.starts + token * U4 + U4) - start
-        if size == width and same_bytes(t.blob + start, at, width):
+        if is_token(t, token, at, width):
             return token
         slot = (slot + U1) & mask
         token = load32(t.piece_slots + slot * U4)
@@ -179,23 +191,28 @@ def find_token(tables, at, width):
 
 @kernel
 def insert_pieces(tables):
-    """Enter every token with bytes into the empty piece slots; gives the number of tokens met twice.
+    """Enter every token with bytes into the empty piece slots; gives the number of tokens met twice, or FLOODED.
 
     Contract: the table has at least twice as many slots as there are ids.
     """
     t = tables_at(np.uint64(tables))
     mask = (U1 << (U64 - t.piece_shift)) - U1
-    twice = U0
+    twice, steps, most = U0, U0, MOST_STEPS * (t.ids + MOST_STEPS)
     for token in range(t.ids):
         start = load32(t.starts + token * U4)
         size = load32(t.starts + token * U4 + U4) - start
         if size == U0:
             continue
-        if piece_id(t, t.blob + start, size) != NO_ID:
-            twice += U1
-            continue
         slot = hash_bytes(t.blob + start, size) >> t.piece_shift
-        while load32(t.piece_slots + slot * U4) != NO_ID:
+        other = load32(t.piece_slots + slot * U4)
+        while other != NO_ID and not is_token(t, other, t.blob + start, size):
             slot = (slot + U1) & mask
-        store32(t.piece_slots + slot * U4, token)
+            other = load32(t.piece_slots + slot * U4)
+            steps += U1
+        if steps > most:
+            return FLOODED
+        if other == NO_ID:
+            store32(t.piece_slots + slot * U4, token)
+        else:
+            twice += U1
     return twice

@@ -108,7 +108,7 @@ def text_list(texts: Iterable[Text]) -> list[Text]:
     """
     if isinstance(texts, (str, bytes, bytearray, memoryview)):
         raise TypeError(f"a batch is wanted and one {type(texts).__name__} was given; pass a list of texts: [text]")
-    return texts if isinstance(texts, list) else list(texts)
+    return texts if type(texts) is list else list(texts)  # a subclass may iterate over what it likes
 
 
 def gather_rows(texts: Iterable[Text]) -> Rows:
@@ -120,8 +120,8 @@ def gather_rows(texts: Iterable[Text]) -> Rows:
     """
     rows = text_list(texts)
     try:
-        size = sum(map(len, rows))  # only a guess: a subclass may say what it likes
-    except TypeError:
+        size = sum(map(len, rows))  # only a guess, and a subclass may say or raise what it likes
+    except Exception:
         size = 0
     if len(rows) == 1 or size < LONG_ROW * len(rows):
         return join_rows(rows)

@@ -1,4 +1,6 @@
-"""Warm-up: compile every kernel that a public call can reach, or load it from the cache on disk.
+"""Warm-up: compile every kernel that a call on an encoding can reach, or load it from the cache on disk.
+
+Those of training are left out: they take as long again, and few who encode train.
 
 Invariant: after :func:`warmup` no call on an embedded encoding compiles anything, in this process or in a later one
 that may read the cache folder. Run it when an image is built, so that nobody who starts from it waits.
@@ -47,7 +49,7 @@ class WarmUp(NamedTuple):
 
 
 def warmup() -> WarmUp:
-    """Compile or load every kernel that the public calls use; calling it again costs nothing.
+    """Compile or load every kernel that the calls on encodings use; calling it again costs nothing.
 
     Never fails for want of a cache: kernels that cannot be stored are compiled for this process alone.
     """

@@ -23,7 +23,7 @@ from toys import GPT2, toy_model
 
 import numbatok
 from numbatok.bpe import Model, load_embedded
-from numbatok.split.patterns import GPT2_PATTERNS
+from numbatok.split.patterns import GPT2_PATTERNS, split_of
 from numbatok.table import NO_RANK, find_token, pair_rank
 from numbatok.worker import WorkerPool
 
@@ -228,6 +228,38 @@ def test_same_bytes_twice() -> None:
     """Two ids with the same bytes are an error: "abc" as "ab", "c" and as "a", "bc"."""
     with pytest.raises(ValueError, match="same bytes"):
         small_model([(97, 98), (98, 99), (256, 99), (97, 257)])
+
+
+def test_merges_that_meet_in_one_place() -> None:
+    """Merges chosen to be looked for in the same bucket are an error at once: a table of them takes quadratic time."""
+    count = 60 if JIT_OFF else 2_000
+    bits = (2 * count - 1).bit_length() - 3
+    ids = np.arange(BYTES, dtype=np.uint64)
+    keys = (ids[:, None] << np.uint64(43) | ids << np.uint64(22)).reshape(-1)
+    with np.errstate(over="ignore"):
+        buckets = (keys ^ (keys >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(64 - bits)
+    chosen = np.argsort(buckets, kind="stable")[:count]  # the lowest buckets, each of them overfull
+    pairs = [(int(pair) // BYTES, int(pair) % BYTES) for pair in chosen]
+    if JIT_OFF:
+        assert small_model(pairs).ids == BYTES + count  # few enough to be borne
+    else:
+        with pytest.raises(ValueError, match="looked for in the same places"):
+            small_model(pairs)
+
+
+def test_tokens_that_meet_in_one_place() -> None:
+    """Tokens chosen to have one hash are an error at once."""
+    inverse, unfold = pow(0xD6E8FEB86659FD93, -1, 1 << 64), lambda word: word ^ word >> 32
+    words = (unfold(unfold(value * inverse % (1 << 64))) * inverse % (1 << 64) for value in range(4_000))
+    tokens = sorted({(word ^ 8 * 0x9E3779B97F4A7C15 % (1 << 64)).to_bytes(8, "little") for word in words})
+    for count in (10, 100 if JIT_OFF else len(tokens)):
+        ranks = {bytes([byte]): byte for byte in range(BYTES)}
+        ranks |= {token: BYTES + place for place, token in enumerate(tokens[:count])}
+        if count <= 100:
+            assert Model.from_ranks(ranks, {}, split_of(GPT2_PATTERNS[0])).ids == BYTES + count
+        else:
+            with pytest.raises(ValueError, match="looked for in the same places"):
+                Model.from_ranks(ranks, {}, split_of(GPT2_PATTERNS[0]))
 
 
 def test_loaded_tables_are_the_same_each_time(model: Model, enc: numbatok.Encoding) -> None:
