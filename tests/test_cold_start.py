@@ -156,7 +156,7 @@ def test_warm_start(root: Path, warm: Path, expected: list[list[int]]) -> None:
     assert {path: path.stat().st_mtime_ns for path in warm.rglob("*")} == before
 
 
-@pytest.mark.parametrize("home", ["below a file", None])
+@pytest.mark.parametrize("home", ["below a file", pytest.param(None, marks=pytest.mark.campaign)])
 def test_nothing_is_writable(home: str | None, tmp_path: Path, expected: list[list[int]]) -> None:
     """Without a place that can be written, or a home, kernels live in memory; files in the way stop even root."""
     root, file = copy_package(tmp_path), tmp_path / "file"
@@ -180,7 +180,7 @@ def test_folder_vanishes_after_import(root: Path, tmp_path: Path, expected: list
     assert (tmp_path / "cache").is_file()
 
 
-@pytest.mark.parametrize("broken", ["*.nbc", "*.nbi", "encoder.*"])
+@pytest.mark.parametrize("broken", ["*.nbc", pytest.param("*.nbi", marks=pytest.mark.campaign), "encoder.*"])
 def test_broken_cache(broken: str, root: Path, warm: Path, tmp_path: Path, expected: list[list[int]]) -> None:
     """Empty, cut and overwritten files of the cache change no id, beside whole ones too, and are mended by the way."""
     cache = tmp_path / "cache"
@@ -277,13 +277,14 @@ def test_stamp_covers_a_zip(tmp_path: Path) -> None:
     assert run(archive, SPLIT, **settings)["pieces"] == 1
 
 
+@pytest.mark.campaign
 def test_generic_machine(root: Path, tmp_path: Path, expected: list[list[int]]) -> None:
     """Code for the plainest machine of the architecture gives the same ids."""
     assert encode(root, NUMBA_CACHE_DIR=tmp_path, NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES="")["ids"] == expected
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-@pytest.mark.parametrize("made", [1, 25])
+@pytest.mark.parametrize("made", [1, pytest.param(25, marks=pytest.mark.campaign)])
 def test_killed_while_compiling(made: int, root: Path, tmp_path: Path, expected: list[list[int]]) -> None:
     """A process that is killed with part of the cache written leaves nothing that harms the next one."""
     settings = {"NUMBA_CACHE_DIR": tmp_path}
