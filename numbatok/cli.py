@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from numbatok.cli_convert import convert
+from numbatok.cli_names import open_encoding
 from numbatok.cli_train import train
 
 # The commands import what they need themselves, so that nothing here keeps `--help` and a wrong option waiting.
@@ -90,7 +91,7 @@ class Commands(click.Group):
         except OSError as error:
             drop_output()
             raise Failure(told(error)) from None
-        except (ValueError, KeyError, OverflowError, MemoryError) as error:
+        except (ValueError, KeyError, OverflowError, MemoryError, ImportError) as error:
             raise Failure(told(error)) from None
 
 
@@ -179,7 +180,8 @@ def progress(size: int) -> Any:
 
 # ---- the commands ----------------------------------------------------------------------------------------------------
 
-encoding_option = click.option("--encoding", default="gpt2", show_default=True, help="Name of the encoding.")
+encoding_help = "Name of the encoding, or a file that holds one: a .bpe, or a tokenizer.json."
+encoding_option = click.option("--encoding", default="gpt2", show_default=True, help=encoding_help)
 threads_option = click.option("--threads", type=click.IntRange(min=1), help="Threads to use; all cores if left out.")
 
 
@@ -213,9 +215,8 @@ def encode(file: str, encoding: str, output: str | None, threads: int | None, sp
     bare little-endian ids, uint16 where the largest id of the encoding fits and uint32 otherwise.
     """
     from numbatok.files import WRITERS, bin_type, ending, new_file, read_bytes, write_text
-    from numbatok.registry import get_encoding
 
-    enc = get_encoding(encoding)
+    enc = open_encoding(encoding)
     data = read_bytes(file)
     write = WRITERS[ending(output)] if output else write_text
     with new_file(output) as out, progress(len(data)) as bar:
@@ -235,9 +236,8 @@ def decode(file: str, encoding: str, output: str | None, skip_unknown: bool) -> 
     FILE is a .npy or .bin file as encode writes it, or text: whole numbers with whitespace or commas between.
     """
     from numbatok.files import new_file, read_ids, shown
-    from numbatok.registry import get_encoding
 
-    enc = get_encoding(encoding)
+    enc = open_encoding(encoding)
     done = 0
     with new_file(output) as out:
         for ids in read_ids(file, enc):
@@ -278,9 +278,8 @@ def count(ctx: click.Context, files: tuple[str, ...], encoding: str, threads: in
     The rows are laid out as wc does it: ids, bytes, name, and a total for several files.
     """
     from numbatok.files import plain_size, read_bytes, standard
-    from numbatok.registry import get_encoding
 
-    enc, out = get_encoding(encoding), standard("stdout")
+    enc, out = open_encoding(encoding), standard("stdout")
     sizes = [plain_size(name) for name in files]
     width = max(len(str(sum(sizes))), 1 if all(map(os.path.isfile, files)) else 7)  # the rule of wc
     rows: list[tuple[int, int]] = []
@@ -318,7 +317,6 @@ def bench(file: str, encoding: str, rounds: int, threads: int | None) -> None:
     """
     from numbatok.files import read_bytes, shown
     from numbatok.measure import measure, table
-    from numbatok.registry import get_encoding
 
     data = read_bytes(file).tobytes()
     if not data:
@@ -327,7 +325,7 @@ def bench(file: str, encoding: str, rounds: int, threads: int | None) -> None:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise Failure(f"{shown(file)} is not UTF-8 at byte {error.start}; other tokenizers take text only") from None
-    click.echo(table(measure(get_encoding(encoding), text, rounds=rounds, threads=threads)))
+    click.echo(table(measure(open_encoding(encoding), text, rounds=rounds, threads=threads)))
 
 
 @main.command()

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from numbatok.cli_names import format_named
+
 # What the command needs is imported when it runs, so that nothing here keeps `--help` waiting.
 if TYPE_CHECKING:
     from numbatok.encoding import Encoding
@@ -25,10 +27,11 @@ SOURCES = ("bpe", "tiktoken", "huggingface", "merges", "gpt2", "name")
 TARGETS = ("bpe", "bpe-v1", "tiktoken", "huggingface", "merges", "gpt2")
 SILENT = ("bpe-v1", "tiktoken", "merges", "gpt2")
 """Formats that hold neither pattern nor special tokens."""
-ENDINGS = {".bpe": "bpe", ".tiktoken": "tiktoken", ".json": "huggingface"}
 HALVES = ("vocab.json", "encoder.json", "vocab.bpe")
 """Files that are one of two, though their ending is that of another format."""
 TOKENIZER = "tokenizer.json"
+MOST_DIGITS = 20
+"""No id has more digits, and Python does not read numbers of thousands."""
 
 
 # ---- what a source is ------------------------------------------------------------------------------------------------
@@ -38,9 +41,11 @@ def find_source(names: tuple[str, ...], form: str | None) -> tuple[str, tuple[st
     """Tell the format of a source, and its files; ``form`` is what the user says it is, if anything.
 
     Raises:
-        ValueError: the format cannot be told, or not for certain.
+        ValueError: the format cannot be told, or not for certain; a source is a pipe.
 
     """
+    if form != "name":
+        _refuse_streams(names)
     if len(names) == 2:
         if form not in (None, "merges", "gpt2"):
             raise ValueError(f"two sources are a vocabulary and its merges; --from {form} takes one")
@@ -64,6 +69,14 @@ def find_source(names: tuple[str, ...], form: str | None) -> tuple[str, tuple[st
     return _format_of(name), names
 
 
+def _refuse_streams(names: tuple[str, ...]) -> None:
+    """Refuse what gives its bytes once: a source is opened to tell its format, and again to read it."""
+    for name in names:
+        if name == "-" or (os.path.exists(name) and not (os.path.isfile(name) or os.path.isdir(name))):
+            what = "the standard input" if name == "-" else "a pipe or a device"
+            raise ValueError(f"{name}: this is {what}, and a pipe cannot be read twice; write it to a file first")
+
+
 def _find_in_folder(folder: str, form: str | None) -> tuple[str, tuple[str, ...]]:
     from numbatok.stored import FILE_NAMES
 
@@ -74,6 +87,7 @@ def _find_in_folder(folder: str, form: str | None) -> tuple[str, tuple[str, ...]
         listed = ", ".join(f"{' and '.join(names)} ({kind})" for kind, names in known.items())
         what = f"holds {' and '.join(found)}: choose with --from" if found else f"none of these is in it: {listed}"
         raise ValueError(f"{folder}: the folder {what}")
+    _refuse_streams(paths[found[0]])
     return ("merges" if found[0] in FILE_NAMES else found[0]), paths[found[0]]
 
 
@@ -166,7 +180,7 @@ def target_of(outputs: tuple[str, ...], form: str | None) -> str:
     if len(outputs) == 2:
         return "merges"
     last = os.path.basename(outputs[0])
-    found = ENDINGS.get(os.path.splitext(last)[1].lower())
+    found = format_named(last)
     if found is None or last in HALVES or os.path.isdir(outputs[0]):
         raise ValueError(f"{outputs[0]}: the name does not tell what to write; choose with --to ({', '.join(TARGETS)})")
     return found
@@ -191,7 +205,7 @@ def special_of(ctx: click.Context, option: click.Parameter, values: tuple[str, .
     found: dict[str, int] = {}
     for value in values:
         name, _, number = value.rpartition("=")
-        if not (name and number.isascii() and number.isdigit()):
+        if not (name and number.isascii() and number.isdigit() and len(number) <= MOST_DIGITS):
             raise click.BadParameter(f"{value!r} is not NAME=ID, as in '<|endoftext|>=50256'")
         if found.setdefault(name, int(number)) != int(number):
             raise click.BadParameter(f"{name!r} has two ids, {found[name]} and {number}")
@@ -228,6 +242,7 @@ def convert(
     Rank files, merges and BPE1 files of version 1 hold neither the pattern nor special tokens: as a source they need
     --pattern, unless OpenAI published them, and as a target they leave both to whoever reads them.
     """
+    from numbatok.files import shown
     from numbatok.split.named import PATTERNS, pattern_named
 
     if len(sources) > 2 or len(outputs) > 2:
@@ -243,9 +258,9 @@ def convert(
     if name is not None and enc.name != name:
         raise ValueError(f"{files[0]} says its own name; leave out --name")
     write_target(enc, outputs, target)
-    shown = " and ".join(outputs)
+    written = " and ".join(map(shown, outputs))
     left = "; pattern and special tokens are not in it" if target in SILENT else ""
-    click.echo(f"numbatok: {shown}: {enc.name}, {enc.n_vocab} ids, as {target}{left}", err=True)
+    click.echo(f"numbatok: {written}: {enc.name}, {enc.n_vocab} ids, as {target}{left}", err=True)
 
 
 def _says_no_pattern(form: str, files: tuple[str, ...]) -> bool:

@@ -15,17 +15,18 @@ from typing import Any
 
 import click
 
+from numbatok.cli_names import ENDINGS, format_named
+
 # What the command needs is imported when it runs, so that nothing here keeps `--help` waiting.
 
-FORMATS = {".bpe": "bpe", ".json": "huggingface", ".tiktoken": "tiktoken"}
 SILENT = ("tiktoken",)
 """Formats that hold neither pattern nor special tokens."""
 
 
 def checked_output(ctx: click.Context, option: click.Parameter, name: str) -> str:
     """Refuse an output file whose ending does not say what to write, or whose folder is not there."""
-    if os.path.splitext(name)[1].lower() not in FORMATS:
-        raise click.BadParameter(f"the ending of {name!r} is none that can be written; use {', '.join(FORMATS)}")
+    if format_named(name) is None:
+        raise click.BadParameter(f"the ending of {name!r} is none that can be written; use {', '.join(ENDINGS)}")
     folder = os.path.dirname(name)
     if folder and not os.path.isdir(folder):
         raise click.BadParameter(f"there is no folder {folder!r}")
@@ -71,18 +72,19 @@ def train(files: tuple[str, ...], output: str, name: str | None, **options: Any)
 
     Patterns by name: gpt2, cl100k, o200k, llama3, qwen2, qwen3.5, nemotron, kimi, deepseek, starcoder.
     """
-    from numbatok.files import standard
+    from numbatok.files import check_target, default_name, shown, standard
     from numbatok.pattern_names import pattern_of
     from numbatok.training import train as learn
 
-    form = FORMATS[os.path.splitext(output)[1].lower()]
+    form = format_named(output)
     if form == "bpe" and len(pattern_of(options["pattern"])) > 1:  # told before the work begins
         raise click.UsageError(f"a BPE1 file holds one pattern, and {options['pattern']} is several; use -o NAME.json")
     for file in files:
-        if file != "-":
+        if file != "-" and not Path(file).is_fifo():  # a pipe is opened once only
             open(file, "rb").close()  # a wrong name is told before the work begins
+    check_target(output)
     sources = [standard("stdin").read() if file == "-" else Path(file) for file in files]
-    enc = learn(sources, name=name or Path(output).stem, **options)
+    enc = learn(sources, name=name or default_name(output), **options)
     enc.save(output, form)  # type: ignore[arg-type]
     left = "; pattern and special tokens are not in it" if form in SILENT else ""
-    click.echo(f"numbatok: {output}: {enc.n_vocab} ids, as {form}{left}", err=True)
+    click.echo(f"numbatok: {shown(output)}: {enc.n_vocab} ids, as {form}{left}", err=True)

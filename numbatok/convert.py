@@ -14,16 +14,17 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from numbatok.alphabet import to_bytes
+from numbatok.arguments import checked_special_tokens
 from numbatok.bpe import BYTES, Ids
 from numbatok.bpe1 import Content, Extra
 from numbatok.contents import with_special_tokens
 from numbatok.embedded import EMBEDDED
+from numbatok.files import default_name
 from numbatok.listing import made_from_ranks
 from numbatok.load import FileName, load_gpt2, parse_ids, parse_pairs, parse_ranks, read_file_cached
 from numbatok.split.patterns import GPT2_PATTERNS
@@ -82,7 +83,7 @@ def _parts_of_file(path: FileName) -> tuple[str, str | None, dict[bytes, int], d
     ranks = parse_ranks(data, os.fspath(path))
     published = PUBLISHED.get(hashlib.sha256(data).hexdigest())
     if published is None:
-        return Path(path).stem, None, ranks, {}
+        return default_name(os.fspath(path)), None, ranks, {}
     return published, EMBEDDED[published].pattern, ranks, EMBEDDED[published].specials
 
 
@@ -134,7 +135,7 @@ def merges_content(
     if special_tokens is None:
         made = set(content.merges[3].tolist())
         special_tokens = {name: ids[name] for name in GPT2_NAMES if name in ids and ids[name] not in made}
-    return with_special_tokens(content, special_tokens, ids_name)
+    return with_special_tokens(content, checked_special_tokens(special_tokens), ids_name)
 
 
 def _merge_columns(tokens: Mapping[bytes, int], names: tuple[str, str], data: bytes) -> Ids:

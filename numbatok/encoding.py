@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from numbatok.arguments import checked_special_tokens
 from numbatok.bpe import Model
 from numbatok.calls import list_of_ids, lists_of_ids
 from numbatok.invalid import merge_whole
@@ -41,6 +42,7 @@ class Encoding(StoredEncoding):
         slow_split: split by the ``regex`` package where the pattern has no kernel (see pieces.py).
 
     Raises:
+        TypeError: the name or a special token is no ``str``, or its id no integer.
         ValueError: an unknown pattern, ranks that no table can hold, a special token with the id of another token.
 
     Attributes:
@@ -59,10 +61,11 @@ class Encoding(StoredEncoding):
         explicit_n_vocab: int | None = None,
         slow_split: bool = False,
     ) -> None:
-        split, front = way_to_split(pat_str, special_tokens, slow_split)
-        model = Model.from_ranks(mergeable_ranks, special_tokens, split)
+        special = checked_special_tokens(special_tokens)
+        split, front = way_to_split(pat_str, special, slow_split)
+        model = Model.from_ranks(mergeable_ranks, special, split)
         self._adopt(name, pat_str, model, model.specials, front)
-        found = len(mergeable_ranks) + len(special_tokens)
+        found = len(mergeable_ranks) + len(special)
         if explicit_n_vocab and (found != explicit_n_vocab or self.n_vocab != explicit_n_vocab):
             raise ValueError(
                 f"explicit_n_vocab is {explicit_n_vocab}, but there are {found} tokens, "

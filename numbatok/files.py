@@ -10,12 +10,14 @@ held in memory that the system can map. Ids are written and read in parts of any
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import shutil
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
@@ -48,7 +50,25 @@ def standard(name: str) -> BinaryIO:
 
 def shown(name: str) -> str:
     """Give a file name as a line of text can hold it."""
-    return "stdin" if name == "-" else os.fsencode(name).decode(errors="replace")
+    return "stdin" if name == "-" else as_text(name)
+
+
+def as_text(name: str) -> str:
+    r"""Give a file name as text: bytes of it that are not UTF-8 become replacement characters.
+
+    >>> as_text("caf\udce9.bpe") == "caf\N{REPLACEMENT CHARACTER}.bpe"
+    True
+    """
+    return os.fsencode(name).decode(errors="replace")
+
+
+def default_name(file: str) -> str:
+    """Give the name of what a file holds: the name of the file without folder and ending, as text.
+
+    >>> default_name("folder/my.bpe")
+    'my'
+    """
+    return as_text(Path(file).stem)
 
 
 # ---- bytes -----------------------------------------------------------------------------------------------------------
@@ -83,19 +103,46 @@ def new_file(name: str | None) -> Iterator[BinaryIO]:
         with open(target, "wb") as file:
             yield file
         return
-    draft = f"{target}.{os.getpid()}.part"
+    draft = _draft_of(target, name)
     try:
-        with open(draft, "wb") as file:
-            if os.path.exists(target):
-                shutil.copymode(target, draft)
-            yield file
-        os.replace(draft, target)
+        with draft:
+            with contextlib.suppress(FileNotFoundError):  # then it keeps the mode of any new file
+                shutil.copymode(target, draft.name)
+            yield draft
+        os.replace(draft.name, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
-            os.unlink(draft)
-        if isinstance(error, OSError) and error.filename == draft:
+            os.unlink(draft.name)
+        if isinstance(error, OSError) and error.filename == draft.name:
             error.filename = name
         raise
+
+
+def _draft_of(target: str, name: str) -> BinaryIO:
+    """Make the file that will become the target, in its folder; an error tells the name that the user gave.
+
+    No other thread or process has it: "x" follows no link and takes no file that is there. Its mode is that of any new
+    file, which tempfile would not give.
+    """
+    try:
+        return open(os.path.join(os.path.dirname(target), f".{os.urandom(8).hex()}.part"), "xb")
+    except OSError as error:
+        error.filename = name
+        raise
+
+
+def check_target(name: str) -> None:
+    """Raise the OSError that :func:`new_file` would raise, when long work is still to be done."""
+    target = os.path.realpath(name)
+    with contextlib.suppress(FileNotFoundError):
+        kind = os.stat(name).st_mode  # raises for a name that is too long
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        if not stat.S_ISREG(kind):
+            return
+    with _draft_of(target, name) as draft:
+        pass
+    os.unlink(draft.name)
 
 
 # ---- ids to a file: each gives the number of ids that it wrote -------------------------------------------------------

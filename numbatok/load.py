@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from operator import itemgetter
 from typing import Any, NoReturn
@@ -263,6 +264,8 @@ def load_gpt2(
 
     ``specials`` are tokens of ``encoder.json`` that no merge makes; those that are not there are left out.
     """
+    if isinstance(specials, str):
+        raise TypeError(f"special_tokens is one text; give a list: [{specials!r}]")
     merges_name, ids_name = os.fspath(vocab_bpe_file), os.fspath(encoder_json_file)
     made = _parse_merges(read_file_cached(vocab_bpe_file, vocab_bpe_hash), merges_name)
     ids = parse_ids(read_file_cached(encoder_json_file, encoder_json_hash), ids_name)
@@ -331,19 +334,7 @@ def parse_ids(data: bytes, name: str) -> dict[str, int]:
         ValueError: it is something else, or a token or an id comes twice.
 
     """
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for text, token in pairs:
-            if text in found:
-                raise ValueError(f"{name}: {text!r} comes twice")
-            found[text] = token
-        return found
-
-    try:
-        ids = json.loads(_as_text(data, name), object_pairs_hook=unique)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{name}, line {error.lineno}, column {error.colno}: not JSON ({error.msg})") from None
+    ids = _parse_object(_as_text(data, name), name)
     if not isinstance(ids, dict):
         raise ValueError(f"{name}: holds {type(ids).__name__}; expected an object of tokens and their ids")
     owners: dict[int, str] = {}
@@ -353,6 +344,27 @@ def parse_ids(data: bytes, name: str) -> dict[str, int]:
         if owners.setdefault(token, text) != text:
             raise ValueError(f"{name}: {text!r} has id {token}, which is the id of {owners[token]!r} too")
     return ids
+
+
+def _parse_object(text: str, name: str) -> Any:
+    """Read JSON in which no object has a key twice."""
+    twice: list[str] = []
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            twice.append(Counter(key for key, _ in pairs).most_common(1)[0][0])
+        return found
+
+    try:
+        found = json.loads(text, object_pairs_hook=unique)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{name}, line {error.lineno}, column {error.colno}: not JSON ({error.msg})") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, objects in objects without end
+        raise ValueError(f"{name}: not a JSON file that can be read: {error}") from None
+    if twice:
+        raise ValueError(f"{name}: {twice[0]!r} comes twice")
+    return found
 
 
 def _refuse_difference(ranks: Ranks, found: Ranks, made: Mapping[bytes, int], names: tuple[str, str]) -> NoReturn:

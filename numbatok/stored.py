@@ -18,15 +18,16 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from numbatok.added import AddedToken, AddedTokens
+from numbatok.arguments import checked_name, checked_special_tokens
 from numbatok.bpe import Model
 from numbatok.bpe1 import MAGIC, Content, pack, unpack
 from numbatok.columns import ColumnEncoding
 from numbatok.contents import content_of, model_of, with_special_tokens
 from numbatok.export import to_bpe1, to_merges, to_tiktoken, to_tokenizer
-from numbatok.files import new_file
+from numbatok.files import as_text, default_name, new_file
 from numbatok.front import Front
 from numbatok.huggingface import Tokenizer, read_tokenizer, source_text
-from numbatok.listing import listed_merges
+from numbatok.listing import listed_merges, made_from_ranks
 from numbatok.pieces import slow_pieces
 from numbatok.split.patterns import AS_ONE_PIECE, Split, split_of
 from numbatok.vocabulary import GPT2_NAMES
@@ -98,14 +99,14 @@ class StoredEncoding(ColumnEncoding):
     ) -> Self:
         content = unpack(data, file)
         if special_tokens is not None:
-            content = with_special_tokens(content, special_tokens, file)
+            content = with_special_tokens(content, checked_special_tokens(special_tokens), file)
         content = content if pat_str is None else content._replace(pattern=pat_str)
         if not content.pattern:
             raise ValueError(
                 f"{file}: a file of version {data[len(MAGIC)]} without the pattern that splits text, and none is "
                 "guessed: load(path, pat_str=..., special_tokens=...), or --pattern on the command line"
             )
-        return cls._from_content(content, file, name or content.name or Path(file).stem, slow_split)
+        return cls._from_content(content, file, name or content.name or default_name(file), slow_split)
 
     @classmethod
     def _from_content(cls, content: Content, file: str, name: str, slow_split: bool) -> Self:
@@ -213,7 +214,7 @@ class StoredEncoding(ColumnEncoding):
         from numbatok.convert import merges_content
 
         content = merges_content(vocab_json, merges_txt, pat_str, special_tokens)
-        name = name or Path(vocab_json).absolute().parent.name or "merges"
+        name = name or folder_name(vocab_json) or "merges"
         return cls._from_content(content, os.fspath(vocab_json), name, slow_split)
 
     @classmethod
@@ -235,7 +236,7 @@ class StoredEncoding(ColumnEncoding):
 
         """
         text, file = source_text(source)
-        return cls._from_json(text, file, name or Path(file).absolute().parent.name or "tokenizer", slow_split)
+        return cls._from_json(text, file, name or folder_name(file) or "tokenizer", slow_split)
 
     @classmethod
     def _from_json(cls, text: str, file: str, name: str, slow_split: bool) -> Self:
@@ -254,7 +255,7 @@ class StoredEncoding(ColumnEncoding):
         return self
 
     def _adopt(self, name: str, pat_str: str, model: Model, special: dict[str, int], front: Front | None) -> None:
-        self.name, self._pat_str, self._model, self._front = name, pat_str, model, front
+        self.name, self._pat_str, self._model, self._front = checked_name(name), pat_str, model, front
         self._pool, self._special_tokens = WorkerPool(model), special
         self._tokenizer, self._around = None, ((), ())
         self._from_ranks = True
@@ -278,7 +279,8 @@ class StoredEncoding(ColumnEncoding):
             version: of a BPE1 file: 2 (the default), or 1, which other programs read that know tokens and merges only.
 
         Raises:
-            ValueError: the format or the version is unknown, or cannot hold this encoding: says what would be lost.
+            ValueError: the format or the version is unknown, or cannot hold this encoding: says what would be lost;
+                two names are one file.
             OSError: the file cannot be written.
 
         """
@@ -288,16 +290,7 @@ class StoredEncoding(ColumnEncoding):
             known = ", ".join(f'"{one}"' for one in (*ONE_FILE, *FILE_NAMES))
             raise ValueError(f"format is {format!r}; give one of {known}")
         parts = self._to_files(format, version or 2)
-        if isinstance(path, tuple):
-            paths = [os.fspath(one) for one in path]
-        elif format in FILE_NAMES:
-            os.makedirs(path, exist_ok=True)
-            paths = [os.path.join(path, name) for name in FILE_NAMES[format]]
-        else:
-            paths = [os.fspath(path)]
-        if len(paths) != len(parts):
-            raise ValueError(f'format "{format}" is {len(parts)} file(s), and {len(paths)} name(s) were given')
-        for place, data in zip(paths, parts, strict=True):
+        for place, data in zip(places(path, format, len(parts)), parts, strict=True):
             with new_file(place) as file:
                 file.write(data)
 
@@ -341,7 +334,7 @@ class StoredEncoding(ColumnEncoding):
     def _to_bpe(self) -> bytes:
         """Give the BPE1 file of version 2, with one merge a token where that gives the same ids as all pairs do."""
         content = self._to_content()
-        if not (content.whole and self._from_ranks):
+        if not (self._from_ranks or made_from_ranks(self._model, self._mergeable_ranks)) or not content.whole:
             return pack(content, 2)
         try:
             listing = listed_merges(self._model, self._mergeable_ranks, from_ranks=True)
@@ -358,6 +351,32 @@ class StoredEncoding(ColumnEncoding):
         if self._tokenizer:
             return self._from_json, (self._to_json(), self.name, self.name, self._tokenizer.slow_split)
         return self._from_bpe, (pack(self._to_content(), 2), self.name, self.name, None, None, self._front is not None)
+
+
+def folder_name(file: FilePath) -> str:
+    """Give the name of the folder of a file, as text."""
+    return as_text(Path(file).absolute().parent.name)
+
+
+def places(path: FilePath | tuple[FilePath, FilePath], format: Format, count: int) -> list[str]:
+    """Give the paths of the files to write; the folder of a format of two files is made.
+
+    Raises:
+        ValueError: these are not ``count`` files.
+
+    """
+    if isinstance(path, tuple):
+        paths = [os.fspath(one) for one in path]
+    elif format in FILE_NAMES:
+        os.makedirs(path, exist_ok=True)
+        paths = [os.path.join(path, name) for name in FILE_NAMES[format]]
+    else:
+        paths = [os.fspath(path)]
+    if len(paths) != count:
+        raise ValueError(f'format "{format}" is {count} file(s), and {len(paths)} name(s) were given')
+    if len({os.path.normcase(os.path.realpath(one)) for one in paths}) < count:
+        raise ValueError(f"{' and '.join(paths)} are one file, and two are to be written; give another name for one")
+    return paths
 
 
 def way_to_split(pattern: str, special: Mapping[str, int], slow_split: bool) -> tuple[Split, Front | None]:

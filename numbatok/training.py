@@ -24,6 +24,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from numbatok.alphabet import ORDER
+from numbatok.arguments import checked_name
 from numbatok.bpe import BYTES, MISSING
 from numbatok.counter import Counter, PieceCounter
 from numbatok.encoding import Encoding
@@ -81,7 +82,7 @@ def train(
     """
     special = _checked_special(special_tokens)
     limits = Limits.checked(vocab_size, len(special), min_frequency, max_token_length, compat)
-    return _train(texts_or_column, pattern_of(pattern), special, limits, name, threads, progress)
+    return _train(texts_or_column, pattern_of(pattern), special, limits, checked_name(name), threads, progress)
 
 
 class Limits(NamedTuple):
@@ -152,6 +153,8 @@ def _count(source: Any, split: Split, threads: int | None, progress: Callable[[i
 def _checked_special(special_tokens: Iterable[str]) -> list[str]:
     if isinstance(special_tokens, (str, bytes)):
         raise TypeError(f"special_tokens is one text; give a list: [{special_tokens!r}]")
+    if not isinstance(special_tokens, Iterable):
+        raise TypeError(f"special_tokens is {special_tokens!r}; give a list of texts")
     special = list(special_tokens)
     for token in special:
         if not isinstance(token, str):

@@ -413,6 +413,58 @@ def test_what_is_given_replaces_the_file(tmp_path: Path) -> None:
         found.decode_single_token_bytes(258)
 
 
+STRANGE_SPECIALS: list[tuple[Any, type[Exception], str]] = [
+    ({"<x>": "3"}, TypeError, "special token '<x>' has id '3', of type str; give an int"),
+    ({"<x>": 300.0}, TypeError, "has id 300.0, of type float"),
+    ({"<x>": True}, TypeError, "has id True, of type bool"),
+    ({"<x>": np.True_}, TypeError, "of type bool"),
+    ({"<x>": None}, TypeError, "has id None"),
+    ({b"<x>": 300}, TypeError, "special token b'<x>' is bytes; give str"),
+    ({"\ud800": 300}, ValueError, "half of a surrogate pair"),
+    ({"<x>": -1}, ValueError, "special token '<x>' has id -1; ids are 0 to"),
+    ({"<x>": 1 << 70}, ValueError, "ids are 0 to"),
+    (["<x>"], TypeError, "special_tokens is list; give a mapping"),
+    ("<x>", TypeError, "special_tokens is str; give a mapping"),
+]
+
+
+@pytest.mark.parametrize(("special", "error", "message"), STRANGE_SPECIALS)
+def test_special_tokens_of_other_types(special: Any, error: type[Exception], message: str, tmp_path: Path) -> None:
+    """Every way to give special tokens refuses them by what was met."""
+    enc, pattern = numbatok.train("abab", 258), GPT2_PATTERNS[0]
+    ranks = enc._mergeable_ranks
+    enc.save(tmp_path / "x.bpe")
+    enc.save(tmp_path / "x.tiktoken", "tiktoken")
+    enc.save(tmp_path, "merges")
+    ways: list[Callable[..., object]] = [
+        lambda **more: Encoding.load(tmp_path / "x.bpe", **more),
+        lambda **more: Encoding.from_tiktoken(tmp_path / "x.tiktoken", pat_str=pattern, **more),
+        lambda **more: Encoding.from_merges(tmp_path / "vocab.json", tmp_path / "merges.txt", pat_str=pattern, **more),
+        lambda **more: Encoding("x", pat_str=pattern, mergeable_ranks=ranks, **more),
+    ]
+    for way in ways:
+        with pytest.raises(error, match=message):
+            way(special_tokens=special)
+
+
+def test_special_tokens_of_numpy(tmp_path: Path) -> None:
+    """Integers of any library are ids, and become ``int``."""
+    numbatok.train("abab", 258).save(tmp_path / "x.bpe")
+    special = Encoding.load(tmp_path / "x.bpe", special_tokens={"<x>": np.uint16(300)})._special_tokens
+    assert special == {"<x>": 300}
+    assert type(special["<x>"]) is int
+
+
+@pytest.mark.parametrize(("name", "error"), [(5, TypeError), (b"x", TypeError), ("\ud800", ValueError)])
+def test_names_of_other_types(name: Any, error: type[Exception], tmp_path: Path) -> None:
+    """A name that no file could hold is refused when it is given."""
+    numbatok.train("abab", 258).save(tmp_path / "x.bpe")
+    with pytest.raises(error, match=r"^name is "):
+        Encoding.load(tmp_path / "x.bpe", name=name)
+    with pytest.raises(error, match=r"^name is "):
+        Encoding(name, pat_str=GPT2_PATTERNS[0], mergeable_ranks={b"a": 0}, special_tokens={})
+
+
 def test_version_1_refuses(tmp_path: Path) -> None:
     """What tokens and merges alone do not say."""
     given: dict[str, Any] = {"pat_str": GPT2, "special_tokens": {}}

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -383,6 +384,130 @@ def test_out_of_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(files, "read_bytes", fail)
     assert refused(run("encode", SHAKESPEARE)) == "numbatok: out of memory\n"
+
+
+# ---- encodings of one's own ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a folder with one vocabulary in each form."""
+    folder = tmp_path_factory.mktemp("own")
+    enc = numbatok.train("hug pug hugs bugs " * 20, 264, special_tokens=["<|end|>"])
+    for name, form in (("my.bpe", "bpe"), ("my.json", "huggingface"), ("tokenizer.json", "huggingface")):
+        enc.save(folder / name, form)  # type: ignore[arg-type]
+    enc.save(folder / "plain", "bpe")
+    enc.save(folder / "my.tiktoken", "tiktoken")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["my.bpe", "./my.bpe", "my.json", "./plain", "./"])
+def test_own_encoding(own: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A file of a vocabulary stands where the name of an encoding can: in every command that has one."""
+    monkeypatch.chdir(own)
+    enc, text = numbatok.Encoding.load("my.bpe"), "hugs pugs<|end|>"
+    ids = enc.encode(text, allowed_special="all")
+    made = run("encode", "-", "--special", "--encoding", name, stdin=text)
+    assert made.stdout.split() == list(map(str, ids))
+    assert run("decode", "-", "--encoding", name, stdin=made.stdout).stdout == text
+    assert run("count", "-", "--encoding", name, stdin=text).stdout.split()[0] == str(enc.count(text))
+
+
+def test_bench_of_own_encoding(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its speed is measured; peers that know encodings by name do not have it."""
+    monkeypatch.setattr(measure, "PEERS", {"tiktoken": measure.PEERS["tiktoken"]})
+    (tmp_path / "text").write_text("hugs and pugs " * 100)
+    result = run("bench", tmp_path / "text", "--encoding", own / "my.bpe", "--rounds", "1", "--threads", "1")
+    assert result.exit_code == 0, result.stderr
+    assert "numbatok" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["encode", "decode", "count", "bench"])
+def test_encodings_that_are_no_files(own: Path, command: str) -> None:
+    """A rank file lacks the pattern, and is refused with what adds it; a file that is not there is told by its name."""
+    line = refused(run(command, SHAKESPEARE, "--encoding", own / "my.tiktoken"))
+    assert f"numbatok convert {own / 'my.tiktoken'} --pattern ... -o my.bpe" in line
+    for name in ("none.bpe", "none.json", "none"):
+        assert f"{own / name}: No such file" in refused(run(command, SHAKESPEARE, "--encoding", own / name))
+
+
+def test_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch, own: Path, tmp_path: Path) -> None:
+    """A pattern without a kernel needs a package, which may not be there."""
+    monkeypatch.setitem(sys.modules, "regex", None)
+    options = ["--pattern", r"\w+|\W+", "--slow-split", "-o", tmp_path / "x.bpe"]
+    assert 'pip install "numbatok[regex]"' in refused(run("convert", own / "my.tiktoken", *options))
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- files that appear whole -----------------------------------------------------------------------------------------
+
+
+def test_drafts_are_apart(tmp_path: Path) -> None:
+    """Two files of one name, written at once, do not meet: each is whole, and the one that ends last stays."""
+    path = tmp_path / "ids.bin"
+    with files.new_file(str(path)) as first, files.new_file(str(path)) as second:
+        for part in (b"one", b"two"):
+            first.write(part)
+            second.write(part.upper())
+        assert len(list(tmp_path.iterdir())) == 2
+    assert path.read_bytes() == b"onetwo"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_threads_save_to_one_name(tmp_path: Path) -> None:
+    """Whoever reads meanwhile finds one file or the other, never a part."""
+    path, faults = tmp_path / "x.bpe", []
+    small, large = numbatok.train("abab", 257), numbatok.train("hug pug hugs " * 50, 300)
+    small.save(path)
+
+    def work(enc: numbatok.Encoding) -> None:
+        try:
+            for _ in range(20):
+                enc.save(path)
+                assert numbatok.Encoding.load(path).n_vocab in (small.n_vocab, large.n_vocab)
+        except Exception as error:
+            faults.append(error)
+
+    threads = [threading.Thread(target=work, args=(enc,)) for enc in (small, large, small)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@POSIX
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_mode_of_a_new_file(tmp_path: Path, mask: int) -> None:
+    """A new file has the mode that the system gives; one that is replaced keeps its own, also through a link."""
+    before = os.umask(mask)
+    try:
+        with files.new_file(str(tmp_path / "new")) as out:
+            out.write(b"1")
+        (tmp_path / "old").touch()
+        (tmp_path / "old").chmod(0o604)
+        (tmp_path / "link").symlink_to("old")
+        with files.new_file(str(tmp_path / "link")) as out:
+            out.write(b"2")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o666 & ~mask
+    assert (tmp_path / "old").stat().st_mode & 0o777 == 0o604
+    assert ((tmp_path / "link").is_symlink(), (tmp_path / "old").read_bytes()) == (True, b"2")
+
+
+@POSIX
+def test_drafts_follow_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link that stands where the draft would is refused, and what it leads to stays; so does the link."""
+    monkeypatch.setattr(os, "urandom", bytes)  # all drafts have one name
+    (tmp_path / "other").write_bytes(b"other")
+    draft = tmp_path / f".{bytes(8).hex()}.part"
+    draft.symlink_to("other")
+    with pytest.raises(FileExistsError), files.new_file(str(tmp_path / "x")) as out:
+        out.write(b"x")
+    assert (tmp_path / "other").read_bytes() == b"other"
+    assert draft.is_symlink()
 
 
 # ---- bench -----------------------------------------------------------------------------------------------------------

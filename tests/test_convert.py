@@ -336,6 +336,43 @@ def test_sources_that_are_not_clear(gpt2: Path, tmp_path: Path, monkeypatch: pyt
     convert("gpt2", "--from", "name", *out)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="pipes with names are of POSIX")
+def test_sources_that_are_pipes(gpt2: Path, tmp_path: Path) -> None:
+    """A source is opened several times, which a pipe does not bear: refused, alone, in a pair, and in a folder."""
+    out, pipe, merges = ("-o", tmp_path / "x.bpe"), tmp_path / "pipe", gpt2 / "folder" / "merges.txt"
+    os.mkfifo(pipe)
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "folder" / "tokenizer.json")
+    why = "a pipe cannot be read twice; write it to a file first"
+    for form in ((), ("--from", "tiktoken"), ("--from", "bpe")):
+        assert why in refused(pipe, "--pattern", "gpt2", *form, *out)
+        assert why in refused("-", *form, *out)
+    assert why in refused(pipe, merges, *out)
+    assert why in refused(gpt2 / "folder" / "vocab.json", "-", *out)
+    assert why in refused(tmp_path / "folder", *out)
+    command = f"cat {gpt2 / 'gpt2.tiktoken'} | {sys.executable} -m numbatok convert /dev/stdin -o {tmp_path / 'x.bpe'}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, why in done.stderr) == (1, True)
+    assert not (tmp_path / "x.bpe").exists()
+
+
+def test_outputs_that_are_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two names for one file are refused before anything is written, however they are spelled."""
+    monkeypatch.chdir(tmp_path)
+    Path("old").write_bytes(b"old")
+    spelled = ["old", "./old", str(tmp_path / "old")]
+    if os.name != "nt":
+        Path("link").symlink_to("old")
+        spelled.append("link")
+    for name in spelled:
+        assert "are one file" in refused("gpt2", "-o", "old", "-o", name)
+        with pytest.raises(ValueError, match="are one file"):
+            numbatok.get_encoding("gpt2").save(("old", name), "gpt2")
+    assert "are one file" in refused("gpt2", "-o", "new.json", "-o", "new.json")
+    assert not Path("new.json").exists()
+    assert Path("old").read_bytes() == b"old"
+
+
 @pytest.mark.parametrize("name", ["x", "x.txt", "vocab.bpe", "encoder.json", "vocab.json"])
 def test_targets_that_are_not_clear(name: str, tmp_path: Path) -> None:
     """Names of halves, and those without a known ending."""
@@ -351,6 +388,7 @@ def test_targets_that_are_not_clear(name: str, tmp_path: Path) -> None:
         (["a", "b", "c", "-o", "x.bpe"], "give one SOURCE or a vocabulary and its merges"),
         (["gpt2", "-o", "x.bpe", "--to", "json"], "'json' is not one of"),
         (["gpt2", "-o", "x.bpe", "--special", "<s>"], "'<s>' is not NAME=ID"),
+        (["gpt2", "-o", "x.bpe", "--special", "<s>=1" + "0" * 5000], "0' is not NAME=ID"),
         (["gpt2", "-o", "x.bpe", "--special", "<s>=-1"], "'<s>=-1' is not NAME=ID"),
         (["gpt2", "-o", "x.bpe", "--special", "<s>=1", "--special", "<s>=2"], "'<s>' has two ids, 1 and 2"),
     ],

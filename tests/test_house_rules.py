@@ -29,10 +29,10 @@ ORDER = [
     "split.named", "joins", "merge", "windows", "turns", "decoder", "encoder", "bpe", "bpe1", "contents", "lists",
     "ragged", "calls", "text", "chunks", "worker", "batch", "room", "counting", "counter", "gathering", "learning",
     "learner", "ids", "invalid", "names", "special", "unstable", "alphabet", "fields", "added", "normalize",
-    "characters", "pieces", "front", "pretokenizer", "huggingface", "listing", "export", "vocabulary", "files",
-    "load", "embedded", "convert", "flat", "framing", "arrays", "columns", "stored", "encoding", "sources",
+    "characters", "pieces", "front", "pretokenizer", "huggingface", "arguments", "listing", "export", "vocabulary",
+    "files", "load", "embedded", "convert", "flat", "framing", "arrays", "columns", "stored", "encoding", "sources",
     "pattern_names", "trained", "training", "registry", "arrow", "polars", "core", "model", "warm", "__init__",
-    "measure", "cli_convert", "cli_train", "cli", "__main__",
+    "measure", "cli_names", "cli_convert", "cli_train", "cli", "__main__",
 ]
 # Who may spell a name (of a variable, attribute or import) or give an option ("name="), and what nobody may.
 OWNED = {

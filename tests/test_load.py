@@ -317,6 +317,8 @@ def test_other_special_tokens(tmp_path: Path) -> None:
     files = tiny_gpt2(tmp_path, ids={"<|fim|>": 260})
     with pytest.raises(ValueError, match=r"token b'<\|fim\|>' \(id 260\) is made by no line of .*special_tokens="):
         Encoding.from_gpt2(*files)
+    with pytest.raises(TypeError, match=r"special_tokens is one text; give a list: \['<\|fim\|>'\]"):
+        Encoding.from_gpt2(*files, special_tokens="<|fim|>")
     enc = Encoding.from_gpt2(*files, name="fim", special_tokens=["<|fim|>", "<|endoftext|>", "<|absent|>"])
     assert (enc.name, enc._special_tokens) == ("fim", {"<|fim|>": 260, "<|endoftext|>": 259})
 
@@ -356,6 +358,9 @@ def test_faulty_gpt2_files(changes: dict[str, Any], message: str, tmp_path: Path
         (b"[1]", "holds list"),
         (b'{\n"a\xff": 1}', "line 2: byte 0xFF is not UTF-8"),
         (b"", "not JSON"),
+        (b'{"a": {"b": 1, "c": 2, "b": 3}}', "'b' comes twice"),
+        (b'{"a": ' * 100_000, "not a JSON file that can be read: maximum recursion"),
+        (b'{"a": 1' + b"0" * 5000 + b"}", "not a JSON file that can be read: .*4300 digits"),
     ],
 )
 def test_faulty_encoder_json(data: bytes, message: str, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pickle
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -356,6 +357,10 @@ def test_columns_of_other_libraries() -> None:
         ({"special_tokens": ["a", "a"]}, ValueError, "special token 'a' is given twice"),
         ({"special_tokens": [""]}, ValueError, "special token '' is empty"),
         ({"special_tokens": [b"a"]}, TypeError, "special token b'a' is bytes; give str"),
+        ({"special_tokens": None}, TypeError, "special_tokens is None; give a list of texts"),
+        ({"name": 5}, TypeError, "name is 5, of type int; give a str"),
+        ({"name": None}, TypeError, "name is None"),
+        ({"name": "\ud800"}, ValueError, "half of a surrogate pair"),
         ({"threads": 0}, ValueError, "the number of threads is 0"),
         ({"source": 7}, TypeError, "int is nothing to train on; give a text"),
         ({"source": ["a", 7]}, TypeError, "item 1 is int; give a text"),
@@ -494,6 +499,9 @@ def test_command_writes_each_format(tmp_path: Path) -> None:
         (["text.txt", "-o", "x.txt", "--vocab-size", "300"], "none that can be written; use .bpe, .json, .tiktoken"),
         (["text.txt", "-o", "no/x.bpe", "--vocab-size", "300"], "there is no folder 'no'"),
         (["text.txt", "-o", "x.bpe", "--vocab-size", "300", "--pattern", "gpt"], "is no name"),
+        (["text.txt", "-o", "folder.bpe", "--vocab-size", "300"], "folder.bpe: Is a directory"),
+        (["text.txt", "-o", "x" * 300 + ".bpe", "--vocab-size", "300"], "xx.bpe: File name too long"),
+        (["text.txt", "-o", "x.bpe", "--name", "\udcff", "--vocab-size", "300"], "half of a surrogate pair"),
         (["nothing.txt", "-o", "x.bpe", "--vocab-size", "300"], "nothing.txt: No such file"),
         (["bad.txt", "-o", "x.bpe", "--vocab-size", "300"], "bad.txt, byte 4: this is not UTF-8"),
         (["text.txt", "-o", "x.bpe", "--vocab-size", "300", "--pattern", "deepseek"], "deepseek is several; use -o"),
@@ -504,15 +512,63 @@ def test_command_refuses(arguments: list[str], message: str, tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_bytes(b"text")
     Path("bad.txt").write_bytes(b"text\xff")
+    Path("folder.bpe").mkdir()
     done = CliRunner().invoke(main, ["train", *arguments])
     assert done.exit_code != 0
     assert message in done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.txt", "text.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.txt", "folder.bpe", "text.txt"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="no folder that nobody can write to")
+@pytest.mark.parametrize("out", ["/proc/x.bpe", "x.bpe/x.json"])
+def test_bad_outputs_are_told_before_the_work(out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a text is read for a file that could not be written; a folder that the system says one may write to, too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(training, "_train", lambda *_: pytest.fail("the work began"))
+    for name in ("text.txt", "x.bpe"):
+        Path(name).write_bytes(b"text")
+    done = CliRunner().invoke(main, ["train", "text.txt", "-o", out, "--vocab-size", "300"])
+    assert done.exit_code in (1, 2), done.output
+    assert "Traceback" not in done.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text.txt", "x.bpe"]
+
+
+@pytest.mark.skipif(os.name == "nt" or sys.platform == "darwin", reason="names of files are Unicode there")
+def test_output_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    """The name of the encoding has a replacement character there; the file has its own name, and loads."""
+    text, out = tmp_path / "text.txt", str(tmp_path / os.fsdecode(b"caf\xe9"))
+    text.write_text("hug pug " * 20)
+    for ending in (".bpe", ".json", ".tiktoken"):
+        done = CliRunner().invoke(main, ["train", str(text), "-o", out + ending, "--vocab-size", "260"])
+        assert done.exit_code == 0, done.output
+        assert f"caf\N{REPLACEMENT CHARACTER}{ending}: 260 ids" in done.stderr
+    enc = numbatok.Encoding.load(out + ".bpe")
+    assert enc.name == "caf\N{REPLACEMENT CHARACTER}"
+    enc.save(out + ".1.bpe", version=1)
+    again = numbatok.Encoding.load(out + ".1.bpe", pat_str=GPT2_PATTERNS[0])
+    ranks = numbatok.Encoding.from_tiktoken(out + ".tiktoken", pat_str=GPT2_PATTERNS[0])
+    for one in (again, ranks, numbatok.Encoding.from_huggingface(out + ".json")):
+        one.save(tmp_path / "again.json", "huggingface")
+        assert one.encode("hug pugs") == enc.encode("hug pugs")
+    ranks.save(tmp_path / "again.bpe")
 
 
 def test_command_reads_stdin(tmp_path: Path) -> None:
     """A file "-" is the standard input."""
     out = str(tmp_path / "x.bpe")
     done = CliRunner().invoke(main, ["train", "-", "-o", out, "--vocab-size", "259"], input=b"aaabdaaabac")
+    assert done.exit_code == 0, done.output
+    assert numbatok.Encoding.load(out).encode("aaabdaaabac") == [258, 100, 258, 97, 99]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes with names are of POSIX")
+def test_command_reads_a_pipe(tmp_path: Path) -> None:
+    """A pipe is opened once: whoever writes to it would be cut off by a second look."""
+    pipe, out = tmp_path / "pipe", str(tmp_path / "x.bpe")
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"aaabdaaabac",))
+    writer.start()
+    done = CliRunner().invoke(main, ["train", str(pipe), "-o", out, "--vocab-size", "259"])
+    writer.join()
     assert done.exit_code == 0, done.output
     assert numbatok.Encoding.load(out).encode("aaabdaaabac") == [258, 100, 258, 97, 99]
