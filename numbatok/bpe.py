@@ -44,8 +44,9 @@ TABLE_NAMES = [
 ]
 """The arrays of a model whose addresses are in its record."""
 BYTES = 256
-MISSING = (1 << ID_BITS) - BYTES
-"""Stands for byte 0 where the vocabulary does not have it, MISSING + 1 for byte 1, and so on; never an id."""
+MISSING = (1 << ID_BITS) - BYTES - 1
+"""Stands for byte 0 where the vocabulary does not have it, MISSING + 1 for byte 1, and so on; never an id. One below
+what fits, since a pair of the greatest numbers looks like an empty place of the table of pairs."""
 LINE_BYTES, HUGE_PAGE = 64, 1 << 21
 """A cache line, and the large page for which NumPy asks the system where an array takes several."""
 BLOB_SLACK = 16

@@ -2,7 +2,7 @@
 
 Invariant: a worker belongs to at most one running call, so nothing in it is ever shared between threads. Its memory is
 bounded: CACHE_BYTES of cache, of which the ring is touched as far as texts need it, and scratch that grows only with
-the longest piece it has met.
+the longest window it had to merge in one go (see windows.py).
 
     >>> import numbatok
     >>> pool = WorkerPool(numbatok.get_encoding("gpt2")._model)
@@ -31,9 +31,9 @@ from numbatok.turns import LANES_BYTES
 from numbatok.windows import WINDOW_SCRATCH
 
 SCRATCH_BYTES = 1 << 20
-"""Scratch of a new worker: merges pieces of up to 32 KiB."""
+"""Scratch of a new worker: merges windows of up to 27 KiB in one go."""
 GIANT_SCRATCH = 64 * SCRATCH_BYTES
-"""Scratch above this, for a piece of some 2 MB, is not kept between calls."""
+"""Scratch above this, for a window of some 1 MB, is not kept between calls."""
 LONGEST_PIECE = (1 << 32) - 2
 OUTPUT_BYTES = 1 << 21
 """Longest text, in bytes, whose ids go through the worker's own output: memory that is there already saves 15 % of the

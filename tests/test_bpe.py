@@ -22,7 +22,7 @@ from cases import JIT_OFF
 from toys import GPT2, toy_model
 
 import numbatok
-from numbatok.bpe import Model, load_embedded
+from numbatok.bpe import MISSING, Model, load_embedded
 from numbatok.split.patterns import GPT2_PATTERNS, split_of
 from numbatok.table import NO_RANK, find_token, pair_rank
 from numbatok.worker import WorkerPool
@@ -127,6 +127,13 @@ def test_no_other_pair_is_found(model: Model) -> None:
     assert len(others) >= 2 * count
     columns = np.array(others, np.uint32).T.copy()
     assert set(pair_ranks(model, columns[0], columns[1])) == {ABSENT}
+
+
+def test_no_pair_looks_like_an_empty_place(model: Model) -> None:
+    """The greatest number that stands for a byte that is missing is found beside no other, and not beside itself."""
+    most = np.arange(MISSING, MISSING + BYTES, dtype=np.uint32)
+    assert set(pair_ranks(model, most, most)) == {ABSENT}
+    assert set(pair_ranks(model, np.repeat(most[-1:], BYTES), most)) == {ABSENT}
 
 
 def test_byte_pairs_equal_the_table_of_pairs(model: Model) -> None:

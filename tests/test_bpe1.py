@@ -572,7 +572,7 @@ FAULTS: dict[str, tuple[Content, str]] = {
     "byte twice": (small(**tokens((256, b"a")), **NO_MERGES), r"same bytes, b'a': 97 and 256"),
     "empty token": (small(**tokens((256, b"")), **NO_MERGES), r"entry 256 \(id 256\) is empty"),
     "large id": (small(**tokens((0xFFFFFFFF, b"ab")), **NO_MERGES), "id 4294967295 is too large"),
-    "id above the tables": (small(**tokens((2096896, b"ab")), **NO_MERGES), "id 2096896 is too large"),
+    "id above the tables": (small(**tokens((2096895, b"ab")), **NO_MERGES), "id 2096895 is too large"),
     "missing byte": (
         small(ids=np.arange(1, 258, dtype=np.uint32), sizes=small().sizes[1:], blob=small().blob[1:]),
         "no entry is the single byte 0x00",
@@ -629,7 +629,7 @@ HEADS: dict[str, tuple[bytes, str]] = {
         "no vocabulary entry has its id 258",
     ),
     "extra token in a gap": (pack(small(extras=(Extra("<s>", 4294967295, False),)), 2), "entry has its id 4294967295"),
-    "extra id": (pack(small(extras=(Extra("<s>", 4294967295),)), 2), "'<s>' has id 4294967295; ids are 0 to 2096895"),
+    "extra id": (pack(small(extras=(Extra("<s>", 4294967295),)), 2), "'<s>' has id 4294967295; ids are 0 to 2096894"),
     "taken id": (pack(small(extras=(Extra("<s>", 256),)), 2), "'<s>' has id 256, which is the id of another token"),
     "nothing lost": (pack(small(incomplete=True), 2), "some bytes are said to have no token, but all 256 have one"),
     "no pattern": (pack(small(pattern=""), 2), "a file of version 2 without the pattern that splits text"),
