@@ -89,10 +89,8 @@ class Encoding(StoredEncoding):
                 worker = quick.pop()
             except IndexError:
                 return self._to_list(self.encode_flat(text))
-            try:
-                ids: list[int] | str = worker.to_list(text)
-            finally:
-                quick.append(worker)
+            ids: list[int] | str = worker.to_list(text)
+            quick.append(worker)  # not if that raised: see WorkerPool.give_back
             if isinstance(ids, list):
                 return ids
         return self._to_list(self.encode_flat(text))

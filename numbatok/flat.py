@@ -53,12 +53,11 @@ class FlatEncoding(Vocabulary):
                 worker = quick.pop()
             except IndexError:
                 return self._encode_single([(text, None)])
-            try:
-                made = worker.to_output(text)
-                if made >= 0:
-                    return worker.output[:made].copy()
-            finally:
-                quick.append(worker)
+            made = worker.to_output(text)
+            ids = worker.output[:made].copy() if made >= 0 else None
+            quick.append(worker)  # not if that raised: see WorkerPool.give_back
+            if ids is not None:
+                return ids
         return self._encode_single(self._parts(text, {}) if self._front else [(text, None)])
 
     def encode_batch_flat(self, texts: Iterable[Text], *, threads: int | None = None) -> Ragged:

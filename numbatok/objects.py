@@ -14,6 +14,8 @@ an object is a word, its address. The words that come in are borrowed, the one t
 from __future__ import annotations
 
 import ctypes
+import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -58,15 +60,24 @@ def _box_object(kind: Any, value: Any, context: Any) -> Any:
 def entry(kernel: Any, *arguments: Any) -> Callable[..., Any]:
     """Give the function that calls a kernel with arguments of these types, and does not ask for their types again."""
     if JIT_DISABLED:
-        return kernel  # type: ignore[no-any-return]
+        return _holding(kernel)
     kernel.compile(arguments)
     return kernel.overloads[arguments].entry_point  # type: ignore[no-any-return]
 
 
 # ---- twins in plain Python: words are addresses here too -------------------------------------------------------------
 
-_given: dict[int, Any] = {}
-"""New references that plain Python has made and not yet given out."""
+
+class _Held(threading.local):
+    """What a kernel in plain Python keeps alive: there other threads run, and may drop what its words name."""
+
+    def __init__(self) -> None:
+        self.given: dict[int, Any] = {}
+        """New references that are made and not yet given out."""
+        self.borrowed: list[Any] = []
+
+
+_held = _Held()
 _api = ctypes.pythonapi
 _api.PyUnicode_AsUTF8AndSize.argtypes = [ctypes.py_object, ctypes.POINTER(ctypes.c_ssize_t)]
 _api.PyUnicode_AsUTF8AndSize.restype = ctypes.c_void_p
@@ -76,8 +87,30 @@ def _object_at(word: np.uint64) -> Any:
     return ctypes.cast(int(word), ctypes.py_object).value
 
 
+def _holding(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a kernel in plain Python that holds objects of its own, also if the garbage collector calls it in another.
+
+    Raises:
+        RuntimeError: the kernel has made a reference and not given it out; as machine code it would leak.
+
+    """
+
+    @functools.wraps(kernel)
+    def call(*arguments: Any) -> Any:
+        before, _held.given, _held.borrowed = (_held.given, _held.borrowed), {}, []
+        try:
+            made = kernel(*arguments)
+            if _held.given:
+                raise RuntimeError(f"{kernel.__name__} keeps references: {list(_held.given.values())}")
+        finally:
+            _held.given, _held.borrowed = before
+        return made
+
+    return call
+
+
 def _keep(value: Any) -> np.uint64:
-    _given[id(value)] = value
+    _held.given[id(value)] = value
     return np.uint64(id(value))
 
 
@@ -88,7 +121,7 @@ def _word_of(value: Any) -> np.uint64:
 
 def _give_object(word: np.uint64) -> Any:
     """Give a new reference out as the result of the kernel."""
-    return _given.pop(int(word))
+    return _held.given.pop(int(word))
 
 
 def _new_reference(word: np.uint64) -> np.uint64:
@@ -98,7 +131,7 @@ def _new_reference(word: np.uint64) -> np.uint64:
 
 def _drop_reference(word: np.uint64) -> None:
     """Drop a new reference that is not given out."""
-    _given.pop(int(word))
+    _held.given.pop(int(word))
 
 
 def _utf8_of(word: np.uint64, size: np.uint64) -> np.uint64:
@@ -135,8 +168,12 @@ def _new_int(value: np.uint64) -> np.uint64:
 
 def _list_item(word: np.uint64, index: np.uint64) -> np.uint64:
     """Give what is in a place of a list, borrowed; 0 if there is no such place."""
-    items = _object_at(word)
-    return np.uint64(id(items[int(index)])) if index < len(items) else np.uint64(0)
+    try:
+        item = _object_at(word)[int(index)]
+    except IndexError:
+        return np.uint64(0)
+    _held.borrowed.append(item)
+    return np.uint64(id(item))
 
 
 def _text_length(word: np.uint64) -> np.uint64:

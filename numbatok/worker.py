@@ -13,6 +13,7 @@ the longest window it had to merge in one go (see windows.py).
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
+from numbatok._jit import JIT_DISABLED
 from numbatok.bpe import HUGE_PAGE, Model, address, aligned
 from numbatok.cache import SHORT_BYTES
 from numbatok.calls import PADDED_BYTES, SLACK_BYTES, encode_to_list, encode_to_output
@@ -140,13 +142,17 @@ class WorkerPool:
             worker = self.quick.pop()
         except IndexError:
             return -1
-        try:
-            return worker.to_output(text)
-        finally:
-            self.quick.append(worker)
+        made = worker.to_output(text)
+        self.quick.append(worker)  # not if that raised: see give_back
+        return made
 
     def give_back(self, worker: Worker) -> None:
-        """Keep a worker for the next call, without the memory of a giant piece."""
+        """Keep a worker for the next call, without the memory of a giant piece.
+
+        In plain Python Ctrl-C ends a kernel anywhere, and what it had half written with it: that worker is forgotten.
+        """
+        if JIT_DISABLED and isinstance(sys.exc_info()[1], KeyboardInterrupt):
+            return
         if worker.has_giant_scratch:
             worker.trim_scratch()
         self._idle.append(worker)

@@ -14,6 +14,7 @@ import random
 import signal
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,6 +27,7 @@ from test_encodings import reference
 
 import numbatok
 from numbatok import calls, objects, worker
+from numbatok import flat as encoding_flat
 from numbatok.bpe import address
 from numbatok.calls import (
     PADDED_BYTES,
@@ -85,13 +87,6 @@ def _not_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the JIT off leave new caches empty: entering the vocabulary takes seconds there, for every worker."""
     if JIT_OFF:
         monkeypatch.setattr(worker, "seed_cache", lambda address: None)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_kept() -> Iterator[None]:
-    """In plain Python new references wait in a table; it is empty when a call is over."""
-    yield
-    assert objects._given == {}
 
 
 def check(enc: numbatok.Encoding, theirs: tiktoken.Encoding, text: str) -> None:
@@ -217,6 +212,7 @@ def test_references_of_ints_and_texts(enc: numbatok.Encoding, text: str) -> None
     assert sys.getrefcount(ids) == 2
     assert gc.is_tracked(ids)
     things: list[Any] = [text, *(mine._model.ints[one] for one in {0, 5, 255, 256, 257, 50_000, *ids})]
+    assert len(mine.encode_flat(text)) == mine.count(text)  # compiling would leave references to small ints
     many = MANY // 20 if HALVES[0] in text else MANY  # such a text takes the long way each time
     before = counts_of(things)
     kept = [mine.encode_ordinary(text) for _ in range(many)]
@@ -247,14 +243,16 @@ def test_memory_does_not_grow(enc: numbatok.Encoding) -> None:
         lists_of_ids(rows, mine._model.ints)
         text_lengths(["a", "é", ""])
 
-    for _ in range(20):
-        call()
-    gc.collect()
-    before = sys.getallocatedblocks()
-    for _ in range(MANY // 10):
-        call()
-    gc.collect()
-    assert sys.getallocatedblocks() - before < max(MANY // 20, 20)
+    def grown(calls: int) -> int:
+        gc.collect()
+        before = sys.getallocatedblocks()
+        for _ in range(calls):
+            call()
+        gc.collect()
+        return sys.getallocatedblocks() - before
+
+    calls = 30 if JIT_OFF else 1_000  # in plain Python the first rounds warm the interpreter up; a leak goes on
+    assert any(grown(calls) < calls // 2 for _ in range(10))
 
 
 def test_ints_are_those_of_the_table(enc: numbatok.Encoding) -> None:
@@ -293,7 +291,6 @@ def test_memory_that_there_is_not(enc: numbatok.Encoding) -> None:
         offsets = np.array([0, 2, 2 + size], np.int64)
         with pytest.raises(MemoryError):
             calls._entry(lists_of, 5)(address(ids), address(offsets), 2, address(ints), len(ints))
-        objects._given.clear()
         gc.collect()
         assert counts_of([ints[1], ints[300]]) == before
     assert list_of_ids(ids, ints) == [1, 300]
@@ -524,6 +521,55 @@ def test_rows_that_change(enc: numbatok.Encoding) -> None:
         sys.setswitchinterval(interval)
     assert told <= {"the list of texts changed while it was read; pass a copy"}
     assert enc.encode_ordinary_batch(list(rows)) == [enc.encode_ordinary(row) for row in rows]
+
+
+@pytest.mark.parametrize("way", ["encode_ordinary", "encode_flat", "count"])
+def test_interrupted_worker_is_forgotten(enc: numbatok.Encoding, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In plain Python Ctrl-C ends a kernel anywhere: no later call gets what that worker had half written."""
+    mine = cold(enc)
+    assert mine.encode_ordinary("hello") == [31373]
+    held = mine._pool.quick[-1]
+
+    def stopped(text: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(held, "to_list", stopped)
+    monkeypatch.setattr(held, "to_output", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        getattr(mine, way)("hello")
+    assert held not in mine._pool.quick
+    assert mine.encode_ordinary("hello") == [31373]
+    if JIT_OFF:
+        monkeypatch.setattr(encoding_flat, "encode_one", lambda *_: stopped(""))
+        with pytest.raises(KeyboardInterrupt):
+            mine.count(b"hello")
+        assert not mine._pool.quick
+
+
+@pytest.mark.skipif(not JIT_OFF, reason="machine code holds the GIL: nothing is dropped under it")
+def test_plain_python_holds_what_it_reads() -> None:
+    """An item that a list drops while a kernel has its word lives on until the kernel ends, and no longer."""
+
+    class Text(str):
+        """A ``str`` that can be watched."""
+
+    items = [Text("abc")]
+    watched = weakref.ref(items[0])
+
+    def read(texts: list[str], place: int) -> int:
+        word = objects.list_item(objects.word_of(texts), np.uint64(place))
+        texts.clear()
+        assert objects.list_item(objects.word_of(texts), np.uint64(0)) == 0
+        return int(objects.text_length(word)) if word else -1
+
+    assert objects.entry(read)(items, 0) == 3
+    assert watched() is None
+
+    def leak() -> int:
+        return int(objects.new_int(np.uint64(1 << 40)))
+
+    with pytest.raises(RuntimeError, match="leak keeps references"):
+        objects.entry(leak)()
 
 
 # ---- special tokens that are refused ---------------------------------------------------------------------------------
