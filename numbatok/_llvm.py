@@ -113,6 +113,11 @@ def _leading_zeros(word: np.uint64) -> np.uint64:
     return np.uint64(64 - int(word).bit_length())
 
 
+def _count_bits(word: np.uint64) -> np.uint64:
+    """Give the number of set bits."""
+    return np.uint64(int(word).bit_count())
+
+
 def _folded_product(one: np.uint64, other: np.uint64) -> np.uint64:
     """Give the high word of the 128-bit product, exclusive-or its low word."""
     product = int(one) * int(other)
@@ -240,6 +245,7 @@ trailing_zeros = define(
 leading_zeros = define(
     _leading_zeros, _words(1), lambda context, builder, signature, args: builder.ctlz(args[0], ir.IntType(1)(0))
 )
+count_bits = define(_count_bits, _words(1), lambda context, builder, signature, args: builder.ctpop(args[0]))
 folded_product = define(_folded_product, _words(2), _emit_folded_product)
 prefetch = define(_prefetch, _words(1, types.void), _emit_prefetch)
 fetch_add = define(

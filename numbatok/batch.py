@@ -27,7 +27,8 @@ from numbatok._jit import kernel
 from numbatok._llvm import copy, exchange, fetch_add, load64, load_shared, record_at, store_shared
 from numbatok.bpe import address
 from numbatok.chunks import CHUNK, LARGEST_SLICE, WHOLE, Chunks, bind_chunks, chunk_at, plan_chunks
-from numbatok.encoder import DONE, NOT_UTF8, SLACK, encode_rows, worker_at
+from numbatok.encoder import encode_rows
+from numbatok.lookup import DONE, NOT_UTF8, SLACK, worker_at
 from numbatok.ragged import Ids, Offsets, Ragged, Rows
 from numbatok.split.scan import ONE_PIECE
 from numbatok.text import Span

@@ -62,6 +62,12 @@ def last_key(at, width):
 
 
 @kernel
+def key_width(high):
+    """Give the bytes of the piece whose key this is the second word of."""
+    return (high >> U56) & SHORT_KEY
+
+
+@kernel
 def first_entry(entries, low, high):
     """Give the address of the entry where a key is looked for first."""
     return entries + (folded_product(low ^ GOLDEN, high ^ MIXER) >> ENTRY_SHIFT) * ENTRY_STRIDE

@@ -24,7 +24,8 @@ from numba import types
 from numbatok._jit import kernel
 from numbatok._llvm import copy, load8, load32, load64, store64
 from numbatok.bpe import address
-from numbatok.encoder import encode_rows, worker_at
+from numbatok.encoder import encode_rows
+from numbatok.lookup import worker_at
 from numbatok.objects import (
     OBJECT,
     drop_reference,

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from numbatok.batch import NotUtf8, encode_batch, encode_one
 from numbatok.bpe import MISSING, address
-from numbatok.encoder import SLACK
 from numbatok.front import Front
 from numbatok.invalid import encode_invalid
+from numbatok.lookup import SLACK
 from numbatok.ragged import Ids, Offsets, Ragged, Rows
 from numbatok.special import Part, split_at_specials
 from numbatok.split.dual import split_dual

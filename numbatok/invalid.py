@@ -17,7 +17,8 @@ from collections.abc import Callable
 import numpy as np
 
 from numbatok.bpe import Model, address
-from numbatok.encoder import SLACK, merge_bytes
+from numbatok.encoder import merge_bytes
+from numbatok.lookup import SLACK
 from numbatok.ragged import Ids
 from numbatok.text import text_span
 from numbatok.worker import WorkerPool

@@ -8,7 +8,7 @@ Invariant: nothing here decides about ids. Pieces are merged from copies and ent
 what it does not find there it merges itself, to the same ids.
 
     encoder.emit meets a piece that the cache does not hold
-    -> merge_ahead(w, t, begin, index, last): all new ones of the batch from there on are in the cache
+    -> merge_ahead(w, t, index, last): all new ones of the batch from there on are in the cache
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from numbatok._jit import kernel
 from numbatok._llvm import load64, store32, store64
-from numbatok.cache import enter_short, find_entry
+from numbatok.cache import enter_short, find_entry, key_width
 from numbatok.merge import (
     NOTHING,
     ROW_AT,
@@ -42,6 +42,8 @@ LANE_BYTES = STATE_BYTES + SHORT_SCRATCH + PIECE_BYTES + IDS_BYTES
 LANES_BYTES = STATE_BYTES + LANES * LANE_BYTES
 
 U0, U1, U8, U16, U24 = (np.uint64(value) for value in (0, 1, 8, 16, 24))
+LONG = np.uint64(1 << 63)
+"""In the third word that ``keys`` of a worker has of a piece: it is long, and the other bits are its address."""
 MOST, LANE, FIRST_LANE, KEY_STRIDE = np.uint64(LANES), np.uint64(LANE_BYTES), np.uint64(STATE_BYTES), np.uint64(24)
 ALIVE_AT, VECTORS_AT, WIDTH_AT, KEY_AT = U0, U8, U16, U24
 """A lane begins with: where symbols start, the vectors of the row, the bytes of the piece, the address of its key,"""
@@ -53,22 +55,16 @@ IDS_AT = np.uint64(STATE_BYTES + SHORT_SCRATCH + PIECE_BYTES)
 
 
 @kernel
-def start_of(w, begin, index):
-    """Give where a piece of the batch starts; ``begin`` is where piece 0 does."""
-    return load64(w.ends + (index - U1) * U8) if index else begin
-
-
-@kernel
-def next_new(w, begin, index, last):
+def next_new(w, index, last):
     """Give the first piece from ``index`` on that the cache does not hold and that is not too long; else ``last``."""
     while index < last:
         entry = w.keys + index * KEY_STRIDE
         low, high, first = load64(entry), load64(entry + U8), load64(entry + U16)
-        if first:
+        if first < LONG:
             if find_entry(first, low, high) == U0:
                 return index
         else:
-            start = start_of(w, begin, index)
+            start = first ^ LONG
             width = load64(w.ends + index * U8) - start
             if width <= SHORT_LIMIT and find_record(w, high, low, start, width, PIECE)[1] == U0:
                 return index
@@ -77,15 +73,17 @@ def next_new(w, begin, index, last):
 
 
 @kernel
-def open_lane(w, t, lane, begin, index):
+def open_lane(w, t, lane, index):
     """Copy a piece to a lane and find what its merging starts from."""
-    start, entry, piece = start_of(w, begin, index), w.keys + index * KEY_STRIDE, lane + BYTES_AT
-    width = load64(w.ends + index * U8) - start
-    if load64(entry + U16):
+    entry, piece = w.keys + index * KEY_STRIDE, lane + BYTES_AT
+    first = load64(entry + U16)
+    if first < LONG:
+        width = key_width(load64(entry + U8))
         store64(piece, load64(entry))
         store64(piece + U8, load64(entry + U8))
     else:
-        copy_words(piece, start, width)
+        width = load64(w.ends + index * U8) - (first ^ LONG)
+        copy_words(piece, first ^ LONG, width)
     store64(lane + WIDTH_AT, width)
     store64(lane + KEY_AT, entry)
     token = piece_id(t, piece, width) if t.whole else NO_ID
@@ -123,7 +121,7 @@ def close_lane(w, lane):
     ids, entry, width = lane + IDS_AT, load64(lane + KEY_AT), load64(lane + WIDTH_AT)
     count = write_alive(lane + LANE_TOKENS, load64(lane + ALIVE_AT), ids)
     low, high, first = load64(entry), load64(entry + U8), load64(entry + U16)
-    if first:
+    if first < LONG:
         enter_short(w, first, low, high, ids, count)
     else:
         copy_words(next_key(w), lane + BYTES_AT, width)
@@ -131,17 +129,17 @@ def close_lane(w, lane):
 
 
 @kernel
-def merge_ahead(w, t, begin, index, last):
+def merge_ahead(w, t, index, last):
     """Merge the new ones among the prepared pieces ``index .. last - 1``, and enter them into the cache.
 
-    Contract: ``begin`` is where piece 0 starts; ``w.lanes`` has LANES_BYTES bytes.
+    Contract: ``w.lanes`` has LANES_BYTES bytes.
     """
     lanes, lane, busy = w.lanes, w.lanes + FIRST_LANE, U0
     while busy < MOST:
-        index = next_new(w, begin, index, last)
+        index = next_new(w, index, last)
         if index == last:
             break
-        open_lane(w, t, lane, begin, index)
+        open_lane(w, t, lane, index)
         store64(lanes + busy * U8, lane)
         lane += LANE
         index += U1
@@ -156,9 +154,9 @@ def merge_ahead(w, t, begin, index, last):
                 turn += U1
                 continue
             close_lane(w, lane)
-            index = next_new(w, begin, index, last)
+            index = next_new(w, index, last)
             if index < last:
-                open_lane(w, t, lane, begin, index)
+                open_lane(w, t, lane, index)
                 index += U1
             else:  # the last lane takes this turn
                 busy -= U1

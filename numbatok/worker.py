@@ -25,10 +25,13 @@ from numbatok._jit import JIT_DISABLED
 from numbatok.bpe import HUGE_PAGE, Model, address, aligned
 from numbatok.cache import SHORT_BYTES
 from numbatok.calls import PADDED_BYTES, SLACK_BYTES, encode_to_list, encode_to_output
-from numbatok.encoder import BATCH, SLACK, WORKER, seed_cache
+from numbatok.encoder import seed_cache
+from numbatok.lookup import BATCH, SLACK, WORKER
 from numbatok.objects import OBJECT, entry
 from numbatok.ragged import Ids
 from numbatok.ring import FINDER_BYTES, LONG_KEY_BYTES, RING_BYTES
+from numbatok.split.stretch import MARKS_SLACK
+from numbatok.stretches import STRETCH_MEMORY
 from numbatok.turns import LANES_BYTES
 from numbatok.windows import WINDOW_SCRATCH
 
@@ -62,7 +65,8 @@ class Worker:
         """Scratch and sink, and those before them until the record names the new ones."""
         self._ends = np.empty(BATCH + 64, np.uint64)
         self._keys = np.empty(3 * (BATCH + 64), np.uint64)
-        self._marks = np.empty(2 * BATCH, np.uint64)
+        self._marks = np.empty(2 * (BATCH + MARKS_SLACK), np.uint64)
+        self._stretch = np.zeros(STRETCH_MEMORY, np.uint8)
         self._lanes = np.empty(LANES_BYTES, np.uint8)
         self._cache = aligned(CACHE_BYTES, np.uint8, HUGE_PAGE)
         self.record["tables"] = model.address
@@ -72,6 +76,7 @@ class Worker:
         self.record["padded"] = address(self._padded)
         self.record["ends"], self.record["keys"] = address(self._ends), address(self._keys)
         self.record["marks"] = address(self._marks)
+        self.record["stretch"] = address(self._stretch)
         self.record["lanes"] = address(self._lanes)
         self.record["entries"] = address(self._cache)
         self.record["finder"] = self.record["entries"] + SHORT_BYTES

@@ -37,7 +37,8 @@ from numbatok.cache import (
     first_entry,
     short_key,
 )
-from numbatok.encoder import seed_cache, worker_at
+from numbatok.encoder import seed_cache
+from numbatok.lookup import worker_at
 from numbatok.ring import LONG_IDS, LONG_KEY
 from numbatok.split.patterns import GPT2_PATTERNS
 

@@ -26,7 +26,8 @@ PACKAGE = Path(numbatok.__file__).parent
 ORDER = [
     "_jit", "_llvm", "objects", "swar", "unicode", "table", "ring", "cache", "split", "split.cuts", "split.masks",
     "split.gpt2", "split.cl100k", "split.o200k", "split.deepseek", "split.scan", "split.dual", "split.patterns",
-    "split.named", "joins", "merge", "windows", "turns", "decoder", "encoder", "bpe", "bpe1", "contents", "lists",
+    "split.stretch", "split.named", "joins", "merge", "windows", "turns", "decoder", "lookup", "stretches", "encoder",
+    "bpe", "bpe1", "contents", "lists",
     "ragged", "calls", "text", "chunks", "worker", "batch", "room", "counting", "counter", "gathering", "learning",
     "learner", "ids", "invalid", "names", "special", "unstable", "alphabet", "fields", "added", "normalize",
     "characters", "pieces", "front", "pretokenizer", "huggingface", "arguments", "listing", "export", "vocabulary",

@@ -51,6 +51,7 @@ copy16 = numba.njit(lambda target, source: _llvm.copy16(target, source))
 copy = numba.njit(lambda target, source, size: _llvm.copy(target, source, size))
 trailing_zeros = numba.njit(lambda word: _llvm.trailing_zeros(word))
 leading_zeros = numba.njit(lambda word: _llvm.leading_zeros(word))
+count_bits = numba.njit(lambda word: _llvm.count_bits(word))
 folded_product = numba.njit(lambda one, other: _llvm.folded_product(one, other))
 prefetch = numba.njit(lambda address: _llvm.prefetch(address))
 fetch_add = numba.njit(lambda address, value: _llvm.fetch_add(address, value))
@@ -148,6 +149,7 @@ def test_copy(size: int) -> None:
 BIT_MODELS: dict[str, tuple[Any, Callable[[str], int]]] = {  # of the word as 64 binary digits
     "trailing_zeros": (trailing_zeros, lambda digits: len(digits) - len(digits.rstrip("0"))),
     "leading_zeros": (leading_zeros, lambda digits: len(digits) - len(digits.lstrip("0"))),
+    "count_bits": (count_bits, lambda digits: digits.count("1")),
 }
 
 

@@ -21,7 +21,8 @@ from cases import JIT_OFF, PATHOLOGICAL
 from toys import toy_model
 
 import numbatok
-from numbatok.encoder import merge_bytes, worker_at
+from numbatok.encoder import merge_bytes
+from numbatok.lookup import worker_at
 from numbatok.merge import LONG_SCRATCH, SHORT_LIMIT, merge_long, merge_short
 from numbatok.table import tables_at
 from numbatok.worker import SCRATCH_BYTES, Worker

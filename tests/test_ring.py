@@ -25,7 +25,7 @@ from cases import JIT_OFF
 import numbatok
 from numbatok import worker
 from numbatok.batch import encode_one
-from numbatok.encoder import WORKER, worker_at
+from numbatok.lookup import WORKER, worker_at
 from numbatok.ring import (
     FINDER_BYTES,
     LONG_IDS_MOST,

@@ -27,7 +27,8 @@ from hypothesis import strategies as st
 
 import numbatok
 from numbatok.decoder import decode_into, decoded_size
-from numbatok.encoder import SLACK, encode_rows, merge_bytes
+from numbatok.encoder import encode_rows, merge_bytes
+from numbatok.lookup import SLACK
 from numbatok.split.cuts import find_cut
 from numbatok.table import find_token
 from numbatok.worker import Worker

@@ -21,10 +21,10 @@ from toys import GPT2
 
 import numbatok
 from numbatok import worker
-from numbatok._llvm import load64, store64
+from numbatok._llvm import store64
 from numbatok.bpe import MISSING, Model
 from numbatok.cache import SHORT_IDS, SHORT_KEY
-from numbatok.encoder import BATCH, prepare, recall, worker_at
+from numbatok.lookup import BATCH, prepare, recall, worker_at
 from numbatok.merge import SHORT_LIMIT
 from numbatok.ring import RECORD_BYTES, RING_BYTES
 from numbatok.table import tables_at
@@ -52,25 +52,22 @@ def start_batch(record, base, edges):
     for index in range(pieces):
         store64(w.ends + np.uint64(index) * U8, np.uint64(base + edges[index + 1]))
     w.pieces = np.uint64(pieces)
-    prepare(w, np.uint64(base + edges[0]), np.uint64(base + edges[pieces]), np.uint64(pieces))
+    prepare(w, np.uint64(base + edges[0]), np.uint64(base + edges[pieces]))
 
 
 @numba.njit(nogil=True)
-def merge_from(record, base, index):
+def merge_from(record, index):
     """Merge the new pieces of the batch from ``index`` on."""
     w = worker_at(np.uint64(record))
-    merge_ahead(w, tables_at(w.tables), np.uint64(base), np.uint64(index), np.uint64(w.pieces))
+    merge_ahead(w, tables_at(w.tables), np.uint64(index), np.uint64(w.pieces))
 
 
 @numba.njit(nogil=True)
-def recall_all(record, base, edges, out, counts):
+def recall_all(record, out, counts):
     """Write the ids that the cache has for each piece of the batch, one row of ids behind the other."""
     w, total = worker_at(np.uint64(record)), U0
-    for index in range(len(edges) - 1):
-        key = w.keys + np.uint64(index) * KEY_STRIDE
-        start, width = np.uint64(base + edges[index]), np.uint64(edges[index + 1] - edges[index])
-        words = load64(key), load64(key + U8), load64(key + U16)
-        made = recall(w, start, width, words[0], words[1], words[2], np.uint64(out) + total * U4)
+    for index in range(len(counts)):
+        made = recall(w, np.uint64(index), np.uint64(out) + total * U4)
         counts[index] = np.int64(made)
         total += made
 
@@ -87,10 +84,10 @@ class Turns:
         """Merge a batch from a piece on; gives what the cache then has for each piece, nothing if it has it not."""
         text, edges = np.frombuffer(b"".join(pieces) + b" ", np.uint8), np.cumsum([0, *map(len, pieces)])
         start_batch(self.holder.address, text.ctypes.data, edges)
-        merge_from(self.holder.address, text.ctypes.data, index)
+        merge_from(self.holder.address, index)
         assert (self.lanes[LANES_BYTES:] == CANARY).all()
         out, counts = np.zeros(len(text) + 64, np.uint32), np.zeros(len(pieces), np.int64)
-        recall_all(self.holder.address, text.ctypes.data, edges, out.ctypes.data, counts)
+        recall_all(self.holder.address, out.ctypes.data, counts)
         ends = np.cumsum([0, *counts.tolist()]).tolist()
         return [out[first:last].tolist() for first, last in itertools.pairwise(ends)]
 

@@ -53,7 +53,8 @@ enc.encode_single_token(" world"), enc.decode_single_token_bytes(995), enc.decod
 
 INSPECTION = """
 from numba.np.numpy_support import from_dtype
-from numbatok.encoder import WORKER, encode_rows
+from numbatok.encoder import encode_rows
+from numbatok.lookup import WORKER
 from numbatok.table import TABLES
 
 def name(kernel):

@@ -27,8 +27,8 @@ from bench.hostile import KINDS, hostile
 from numbatok import worker
 from numbatok._llvm import copy16, load32
 from numbatok.bpe import Model
-from numbatok.encoder import SLACK, worker_at
 from numbatok.invalid import merge_whole
+from numbatok.lookup import SLACK, worker_at
 from numbatok.merge import LONG_SCRATCH, SHORT_LIMIT
 from numbatok.ring import LONG_KEY
 from numbatok.table import tables_at
