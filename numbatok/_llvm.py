@@ -47,6 +47,7 @@ ARITY: dict[int, Callable[[Signature, Emit], Callable[..., Any]]] = {
     1: lambda signature, emit: lambda typing_context, a: (signature, emit),
     2: lambda signature, emit: lambda typing_context, a, b: (signature, emit),
     3: lambda signature, emit: lambda typing_context, a, b, c: (signature, emit),
+    9: lambda signature, emit: lambda typing_context, a, b, c, d, e, f, g, h, i: (signature, emit),
 }
 
 
@@ -165,6 +166,11 @@ def _minimum16(address: np.uint64) -> np.uint64:
     return np.uint64(min((ctypes.c_uint32 * 16).from_address(int(address))))
 
 
+def _minimum64(address: np.uint64) -> np.uint64:
+    """Give the least of the 64 ``uint32`` at ``address``."""
+    return np.uint64(min((ctypes.c_uint32 * 64).from_address(int(address))))
+
+
 def _match8(address: np.uint64, key: np.uint64, spread: np.uint64) -> np.uint64:
     """Give bit i for each word i of the 8 at ``address`` that differs from ``key`` in bits of ``spread`` at most.
 
@@ -172,6 +178,35 @@ def _match8(address: np.uint64, key: np.uint64, spread: np.uint64) -> np.uint64:
     """
     words = (ctypes.c_uint64 * 8).from_address(int(address))
     return np.uint64(sum(1 << index for index, word in enumerate(words) if (word ^ int(key)) <= int(spread)))
+
+
+_functions: dict[int, Callable[..., Any]] = {}
+"""In plain Python what the words of :func:`function_word` stand for."""
+
+
+def function_word(kernel: Any, *arguments: Any) -> int:
+    """Give the word by which another kernel calls this one, with arguments of these types, through :func:`call8`.
+
+    A kernel that calls another one by its name has a copy of that one and of all that it calls: encode_rows, 0.4 MB of
+    machine code, would be compiled, and loaded in each process (16 ms), for every kernel that makes use of it.
+    """
+    if JIT_DISABLED:
+        _functions[id(kernel)] = kernel
+        return id(kernel)
+    kernel.compile(arguments)
+    made = kernel.overloads[arguments]  # held by the kernel
+    address: int = made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
+    return address
+
+
+def _call8(function: np.uint64, *words: np.uint64) -> np.int64:
+    """Call a kernel of eight int64 that gives an int64. Contract: ``function`` is a :func:`function_word`."""
+    return np.int64(_functions[int(function)](*(np.int64(word) for word in words)))
+
+
+def _emit_call8(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    kind = ir.FunctionType(WORD, [WORD] * 8)
+    return builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
 
 
 def _emit_match8(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -182,12 +217,17 @@ def _emit_match8(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.zext(builder.bitcast(hits, BYTE), WORD)
 
 
-def _emit_minimum16(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    lanes = ir.VectorType(ir.IntType(32), 16)
-    kind = ir.FunctionType(ir.IntType(32), [lanes])
-    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.vector.reduce.umin.v16i32")
-    least = builder.call(function, [builder.load(_pointer(builder, args[0], lanes), align=1)])
-    return builder.zext(least, WORD)
+def _make_emit_minimum(count: int) -> Emit:
+    """Make what writes the IR of the least of ``count`` words of 32 bits."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = ir.VectorType(ir.IntType(32), count)
+        kind = ir.FunctionType(ir.IntType(32), [lanes])
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.umin.v{count}i32")
+        least = builder.call(function, [builder.load(_pointer(builder, args[0], lanes), align=1)])
+        return builder.zext(least, WORD)
+
+    return emit
 
 
 def _emit_copy16(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -268,8 +308,10 @@ load_shared = define(
     lambda context, builder, signature, args: builder.load_atomic(_pointer(builder, args[0], WORD), "acquire", 8),
 )
 store_shared = define(_store_shared, _words(2, types.void), _emit_store_shared)
+call8 = define(_call8, _words(9, types.int64), _emit_call8)
 match8 = define(_match8, _words(3), _emit_match8)
-minimum16 = define(_minimum16, _words(1), _emit_minimum16)
+minimum16 = define(_minimum16, _words(1), _make_emit_minimum(16))
+minimum64 = define(_minimum64, _words(1), _make_emit_minimum(64))
 in_range_mask = define(_in_range_mask, _words(3), _emit_in_range_mask)
 
 

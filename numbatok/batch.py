@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from numbatok._jit import kernel
-from numbatok._llvm import copy, exchange, fetch_add, load64, load_shared, record_at, store_shared
+from numbatok._llvm import call8, copy, exchange, fetch_add, load64, load_shared, record_at, store_shared
 from numbatok.bpe import address
 from numbatok.chunks import CHUNK, LARGEST_SLICE, WHOLE, Chunks, bind_chunks, chunk_at, plan_chunks
 from numbatok.encoder import encode_rows
@@ -75,16 +75,7 @@ def run_chunk(p, chunk, worker, index):
     c, w = chunk_at(chunk), worker_at(worker)
     if p.slices and c.slice == U0:
         c.slice = p.slices + (index % p.slice_count) * p.slice_bytes
-    made = encode_rows(  # int64, so that there is one encode_rows for this and for Python
-        np.int64(worker),
-        np.int64(c.origin),
-        np.int64(c.offsets),
-        np.int64(c.first),
-        np.int64(c.last),
-        np.int64(0),
-        np.int64(c.counts),
-        np.int64(c.slice),
-    )
+    made = call8(w.encode, worker, c.origin, c.offsets, c.first, c.last, U0, c.counts, c.slice)
     c.status = w.status
     if made < np.int64(0):
         return False

@@ -22,9 +22,8 @@ import numpy.typing as npt
 from numba import types
 
 from numbatok._jit import kernel
-from numbatok._llvm import copy, load8, load32, load64, store64
+from numbatok._llvm import call8, copy, load8, load32, load64, store64
 from numbatok.bpe import address
-from numbatok.encoder import encode_rows
 from numbatok.lookup import worker_at
 from numbatok.objects import (
     OBJECT,
@@ -50,7 +49,7 @@ PADDED_BYTES, SLACK_BYTES = 1 << 13, 72
 """Longest text that is copied, and the zeros behind the copy."""
 QUICK, PADDED, BEHIND = np.uint64(QUICK_BYTES), np.uint64(PADDED_BYTES), np.uint64(SLACK_BYTES)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-ZERO, ONE, NOT_DONE = np.int64(0), np.int64(1), np.int64(-1)
+ZERO, NOT_DONE = np.int64(0), np.int64(-1)
 
 
 @kernel
@@ -70,16 +69,7 @@ def encode_text(worker, text):
         at = w.padded
         w.slack = BEHIND
     store64(w.count, U0)
-    made = encode_rows(
-        worker,
-        np.int64(at),
-        np.int64(w.span),
-        ZERO,
-        ONE,
-        ZERO,
-        np.int64(w.count),
-        np.int64(w.output),
-    )
+    made = call8(w.encode, np.uint64(worker), at, w.span, U0, U1, U0, w.count, w.output)
     w.slack = U0
     return made if made >= ZERO else NOT_DONE
 

@@ -44,12 +44,13 @@ from numbatok.ring import (
 )
 from numbatok.split.stretch import ends_row
 from numbatok.table import NO_ID, piece_id
-from numbatok.turns import LONG, merge_ahead
+from numbatok.turns import COPY_AT, LONG, merge_ahead
 from numbatok.windows import TOO_LONG, merge_by_windows
 
 WORKER = np.dtype(
     [
         ("tables", "u8"),  # address of the TABLES record
+        ("encode", "u8"),  # the function_word of encode_rows
         ("ends", "u8"),  # uint64[BATCH + 64]: piece ends
         ("keys", "u8"),  # uint64[(BATCH + 64) * 3]: for each piece the words of its key and its first entry; of a
         # long one its hash, its line of the finder and LONG with its address
@@ -166,7 +167,7 @@ def encode_new(w, t, index, out, keep):
 
     It is merged from a copy, so that what is remembered is right even if another thread writes to the text.
     """
-    key, piece = w.keys + index * KEY_STRIDE, w.lanes  # idle now; windows.py writes where the next record goes
+    key, piece = w.keys + index * KEY_STRIDE, w.lanes + COPY_AT  # not where windows.py writes
     low, high, first = load64(key), load64(key + U8), load64(key + U16)
     if first < LONG:
         store64(piece, low)

@@ -32,19 +32,22 @@ from numbatok.merge import (
     vectors_of,
     write_alive,
 )
-from numbatok.ring import PIECE, copy_words, enter_long, find_record, next_key
+from numbatok.ring import LONG_KEY_BYTES, PIECE, copy_words, enter_long, find_record, next_key
 from numbatok.table import NO_ID, piece_id
 
-LANES = 8
-"""Pieces that are merged by turns."""
+LANES, MOST_LANES = 8, 16
+"""Pieces that are merged by turns, and windows (see spread.py): there is memory for as many lanes."""
 STATE_BYTES, PIECE_BYTES, IDS_BYTES = 64, 128, 320
 LANE_BYTES = STATE_BYTES + SHORT_SCRATCH + PIECE_BYTES + IDS_BYTES
-LANES_BYTES = STATE_BYTES + LANES * LANE_BYTES
+COPY_PLACE = STATE_BYTES + MOST_LANES * LANE_BYTES
+LANES_BYTES = COPY_PLACE + LONG_KEY_BYTES
+"""Behind the lanes is room for the copy of a long piece."""
 
 U0, U1, U8, U16, U24 = (np.uint64(value) for value in (0, 1, 8, 16, 24))
 LONG = np.uint64(1 << 63)
 """In the third word that ``keys`` of a worker has of a piece: it is long, and the other bits are its address."""
 MOST, LANE, FIRST_LANE, KEY_STRIDE = np.uint64(LANES), np.uint64(LANE_BYTES), np.uint64(STATE_BYTES), np.uint64(24)
+COPY_AT = np.uint64(COPY_PLACE)
 ALIVE_AT, VECTORS_AT, WIDTH_AT, KEY_AT = U0, U8, U16, U24
 """A lane begins with: where symbols start, the vectors of the row, the bytes of the piece, the address of its key,"""
 PREVIOUS_AT, LEFT_AT, FOLLOWING_AT = (np.uint64(at) for at in (32, 40, 48))

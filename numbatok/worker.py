@@ -22,10 +22,11 @@ import numpy.typing as npt
 from numba import types
 
 from numbatok._jit import JIT_DISABLED
+from numbatok._llvm import function_word
 from numbatok.bpe import HUGE_PAGE, Model, address, aligned
 from numbatok.cache import SHORT_BYTES
 from numbatok.calls import PADDED_BYTES, SLACK_BYTES, encode_to_list, encode_to_output
-from numbatok.encoder import seed_cache
+from numbatok.encoder import encode_rows, seed_cache
 from numbatok.lookup import BATCH, SLACK, WORKER
 from numbatok.objects import OBJECT, entry
 from numbatok.ragged import Ids
@@ -67,9 +68,9 @@ class Worker:
         self._keys = np.empty(3 * (BATCH + 64), np.uint64)
         self._marks = np.empty(2 * (BATCH + MARKS_SLACK), np.uint64)
         self._stretch = np.zeros(STRETCH_MEMORY, np.uint8)
-        self._lanes = np.empty(LANES_BYTES, np.uint8)
+        self._lanes = aligned(LANES_BYTES, np.uint8)
         self._cache = aligned(CACHE_BYTES, np.uint8, HUGE_PAGE)
-        self.record["tables"] = model.address
+        self.record["tables"], self.record["encode"] = model.address, _encode_word()
         self.record["span"], self.record["count"] = self.span_address, self.count_address
         self.record["output"] = self.output_address
         self._padded = np.zeros(PADDED_BYTES + SLACK_BYTES, np.uint8)
@@ -122,6 +123,11 @@ class Worker:
     def trim_scratch(self) -> None:
         """Give the memory of a giant piece back."""
         self._set_scratch(SCRATCH_BYTES)
+
+
+@functools.cache
+def _encode_word() -> int:
+    return function_word(encode_rows, *[types.int64] * 8)
 
 
 class WorkerPool:

@@ -14,6 +14,7 @@ import numba
 import numpy as np
 import pytest
 from cases import JIT_OFF
+from numba import types
 
 from numbatok import _llvm
 
@@ -59,8 +60,22 @@ exchange = numba.njit(lambda address, value: _llvm.exchange(address, value))
 load_shared = numba.njit(lambda address: _llvm.load_shared(address))
 store_shared = numba.njit(lambda address, value: _llvm.store_shared(address, value))
 minimum16 = numba.njit(lambda address: _llvm.minimum16(address))
+minimum64 = numba.njit(lambda address: _llvm.minimum64(address))
 match8 = numba.njit(lambda address, key, spread: _llvm.match8(address, key, spread))
 in_range_mask = numba.njit(lambda block, low, high: _llvm.in_range_mask(block, low, high))
+
+
+@numba.njit
+def weigh(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any) -> Any:
+    """Give a sum that tells the eight arguments apart."""
+    return a + np.int64(2) * (b + np.int64(2) * (c + np.int64(2) * (d + np.int64(2) * (e - f + g * h))))
+
+
+@numba.njit
+def call_words(function: Any, words: Any) -> Any:
+    """Call a function word."""
+    a, b, c, d = words[0], words[1], words[2], words[3]
+    return _llvm.call8(np.uint64(function), a, b, c, d, words[4], words[5], words[6], words[7])
 
 
 @numba.njit
@@ -212,18 +227,20 @@ def test_in_range_mask_random_blocks() -> None:
         assert same_word(in_range_mask(memory.at(start), np.uint64(low), np.uint64(high)), expected)
 
 
-def test_minimum16() -> None:
-    """The least of 16 numbers is found in every lane and at every alignment, and they are compared unsigned."""
+@pytest.mark.parametrize(("minimum", "count"), [(minimum16, 16), (minimum64, 64)])
+def test_minimum(minimum: Any, count: int) -> None:
+    """The least of 16 or 64 numbers is found in every lane and at every alignment, and they are compared unsigned."""
     rng = random.Random(5)
     for alignment in range(16):
-        memory = Memory(128)
-        for lane in range(16):
-            values = [rng.randrange(0x7FFFFFFF, 0x100000000) for _ in range(16)]
+        memory = Memory(64 + 4 * count)
+        for lane in range(count):
+            values = [rng.randrange(0x7FFFFFFF, 0x100000000) for _ in range(count)]
             values[lane] = rng.choice((0, 1, 0x7FFFFFFE))
-            memory.view[alignment : alignment + 64] = np.frombuffer(np.array(values, "<u4").tobytes(), np.uint8)
-            assert same_word(minimum16(memory.at(alignment)), values[lane])
-    memory.view[:64] = 0xFF
-    assert same_word(minimum16(memory.at(0)), 0xFFFFFFFF)
+            source = np.frombuffer(np.array(values, "<u4").tobytes(), np.uint8)
+            memory.view[alignment : alignment + 4 * count] = source
+            assert same_word(minimum(memory.at(alignment)), values[lane])
+    memory.view[: 4 * count] = 0xFF
+    assert same_word(minimum(memory.at(0)), 0xFFFFFFFF)
 
 
 def test_match8() -> None:
@@ -286,6 +303,19 @@ def test_record_read_and_write() -> None:
     assert (records[0].tolist(), records[2].tolist()) == ((0, 0, 0), (0, 0, 0))
 
 
+def test_call_of_a_function_word() -> None:
+    """A kernel that is called by its word gets its arguments in order, as signed numbers, and gives one."""
+    rng = random.Random(8)
+    word = _llvm.function_word(weigh, *[types.int64] * 8)
+    assert word == _llvm.function_word(weigh, *[types.int64] * 8)
+    for _ in range(50):
+        values = [rng.choice([0, 1, -1, rng.randrange(-(1 << 20), 1 << 20)]) for _ in range(8)]
+        expected = sum(value << place for place, value in enumerate(values[:4])) + (
+            (values[4] - values[5] + values[6] * values[7]) << 4
+        )
+        assert call_words(word, np.array(values, np.int64).view(np.uint64)) == expected
+
+
 def test_every_intrinsic_is_tested() -> None:
     """Nothing in the module is left out here: each public function is one of those above."""
     public = {name for name, value in vars(_llvm).items() if getattr(value, "__module__", "") == _llvm.__name__}
@@ -293,6 +323,9 @@ def test_every_intrinsic_is_tested() -> None:
     tested |= {
         "copy16",
         "copy",
+        "count_bits",
+        "function_word",
+        "call8",
         "folded_product",
         "prefetch",
         "fetch_add",
@@ -300,6 +333,7 @@ def test_every_intrinsic_is_tested() -> None:
         "load_shared",
         "store_shared",
         "minimum16",
+        "minimum64",
         "match8",
         "in_range_mask",
         "record_at",

@@ -25,33 +25,32 @@ from test_merge import merge_all
 import numbatok
 from bench.hostile import KINDS, hostile
 from numbatok import worker
-from numbatok._llvm import copy16, load32
 from numbatok.bpe import Model
 from numbatok.invalid import merge_whole
 from numbatok.lookup import SLACK, worker_at
-from numbatok.merge import LONG_SCRATCH, SHORT_LIMIT
+from numbatok.merge import SHORT_LIMIT
 from numbatok.ring import LONG_KEY
-from numbatok.table import tables_at
-from numbatok.windows import (
-    LEAST_DROPPED,
-    MOST_DROPPED,
-    TOO_LONG,
-    WINDOW_SCRATCH,
-    bytes_of_last,
-    larger,
-    merge_by_windows,
-    merge_window,
-    most_merged,
+from numbatok.spread import (
+    OVERLAP,
+    character_start,
+    comes_again,
+    first_behind,
+    fitting_overlap,
+    join_lanes,
+    merge_lanes,
 )
+from numbatok.table import tables_at
+from numbatok.windows import TOO_LONG, WINDOW_SCRATCH, merge_by_windows, step_on
 from numbatok.worker import Worker, WorkerPool
 
-U0, U4, U16 = (np.uint64(value) for value in (0, 4, 16))
+U0, U4 = np.uint64(0), np.uint64(4)
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 LIMIT, LARGEST_SHORT = int(SHORT_LIMIT), int(LONG_KEY)
 CANARY = 0xCA
-GROWN, STARTED_OVER, KINDS_OF_STEP = 3, 4, 5
-"""A window goes on behind the last 2, 4 or 8 tokens, or is merged again in a larger one; and if that begins with
-another token, the piece is started over."""
+JOINED, NOT_JOINED, GROWN, STARTED_OVER, KINDS_OF_STEP = 3, 4, 5, 6, 7
+STAYED = np.array([0, 0, 0, 0, 1, 0, 0, 0, 2])
+"""A window goes on behind the last 2, 4 or 8 tokens; windows merged by turns have borders in common with the one before
+or not; a window is merged again in a larger one, and if that begins with another token, the piece is started over."""
 SEEDS = 3 if JIT_OFF else 160
 
 
@@ -87,36 +86,30 @@ def merge_rows(record, base, offsets, out, keep, counts):
 def count_steps(record, base, width, steps):
     """Go through a piece as merge_by_windows does, and count its steps of each kind; gives the number of ids."""
     w = worker_at(np.uint64(record))
-    t, at, stop = tables_at(w.tables), np.uint64(base), np.uint64(base + width)
-    ids, more, total = w.sink, w.scratch + most_merged(w) * np.uint64(LONG_SCRATCH), U0
-    least = wide = SHORT_LIMIT
-    made = merge_window(w, t, at, wide, ids)
+    t, start, stop = tables_at(w.tables), np.uint64(base), np.uint64(base + width)
+    at, wide, made, total, lane, lanes, least, overlap = start, U0, U0, U0, U0, U0, SHORT_LIMIT, OVERLAP
     while at + wide < stop:
-        dropped, kind = LEAST_DROPPED, 0
-        while dropped <= MOST_DROPPED and dropped < made:
-            again = bytes_of_last(t, ids, made, dropped)
-            start = at + wide - again
-            size = min(least if again + again < least else wide, stop - start)
-            count = merge_window(w, t, start, size, more)
-            if load32(more) == load32(ids + (made - dropped) * U4):
-                break
-            dropped += dropped
-            kind += 1
-        else:
-            first, wide = load32(ids), min(larger(wide), stop - at)
-            made = merge_window(w, t, at, wide, ids)
-            steps[GROWN] += 1
-            if total and load32(ids) != first:
-                steps[STARTED_OVER] += 1
-                least, at, total = larger(least), np.uint64(base), U0
-                wide = min(least, np.uint64(width))
-                made = merge_window(w, t, at, wide, ids)
-            continue
-        steps[kind] += 1
-        total += made - dropped
-        at, wide, made = start, size, count
-        for index in range(U0, count, U4):
-            copy16(ids + index * U4, more + index * U4)
+        if least == SHORT_LIMIT:
+            lane = first_behind(w, lane, lanes, at + wide)
+            if lane == lanes:
+                lane, lanes = U0, U0
+                first = character_start(at + wide - overlap) if made else at
+                if not comes_again(first, stop):
+                    lanes = merge_lanes(w, t, first, stop, SHORT_LIMIT - overlap)
+                    overlap = fitting_overlap(w)
+            if lane < lanes:
+                before = lane
+                lane, at, wide, made, total = join_lanes(w, t, before, lanes, at, wide, made, total, w.sink, U0)
+                steps[JOINED] += np.int64(lane - before)
+                steps[NOT_JOINED] += lane < lanes
+                if lane > before:
+                    continue
+        known, count = total, made
+        at, wide, least, made, total = step_on(w, t, start, at, wide, least, stop, made, total, w.sink, U0)
+        if total > known:
+            steps[STAYED[np.int64(count - (total - known))]] += 1
+        elif count:
+            steps[STARTED_OVER if known and not total else GROWN] += 1
     return total + made
 
 
@@ -258,7 +251,8 @@ def test_runs(name: str) -> None:
     pieces = [runs(rng, tokens) for _ in range(8_000)]
     pieces += [b"\n\n\n//" + b"-" * width for width in range(65, 300)]  # were wrong: o200k_base, 75
     windows = Windows(enc._model)
-    assert (windows.steps(pieces)[: GROWN + 1] > 5).all()
+    steps = windows.steps(pieces)
+    assert (steps[: GROWN + 1] > 5).all(), steps
     ids = merge_all(windows.holder, pieces)
     assert windows.merge(pieces) == ids
     assert Windows(enc._model).merge(pieces, keep=False) == [*map(len, ids)]
