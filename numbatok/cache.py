@@ -129,12 +129,11 @@ def store_short(entry, low, high, ids, count):
 
 
 @kernel
-def enter_short(w, first, low, high, ids, count):
-    """Remember the ids of a short piece: in the entry that has its key, else in a free one, else in the first.
+def enter_short(w, first, entry, low, high, ids, count):
+    """Remember the ids of a short piece: in ``entry``, which has its key, or if that is 0 in a free one or the first.
 
     In a full set what was in the first entry moves to the last, which is lost.
     """
-    entry = find_entry(first, low, high)
     if entry == U0:
         entry = free_entry(first)
     if entry == U0:

@@ -173,7 +173,7 @@ def encode_new(w, t, index, out, keep):
         store64(piece, low)
         store64(piece + U8, high)
         count = merge_piece(w, t, piece, key_width(high), out, ALL)
-        enter_short(w, first, low, high, out, count)
+        enter_short(w, first, find_entry(first, low, high), low, high, out, count)
         return count
     start = first ^ LONG
     width = load64(w.ends + index * U8) - start

@@ -125,7 +125,7 @@ def close_lane(w, lane):
     count = write_alive(lane + LANE_TOKENS, load64(lane + ALIVE_AT), ids)
     low, high, first = load64(entry), load64(entry + U8), load64(entry + U16)
     if first < LONG:
-        enter_short(w, first, low, high, ids, count)
+        enter_short(w, first, U0, low, high, ids, count)  # of two lanes with the same piece both enter it
     else:
         copy_words(next_key(w), lane + BYTES_AT, width)
         enter_long(w, high, low, width, PIECE, ids, count)
