@@ -4,7 +4,7 @@ Invariant: every compiled function of the package goes through :func:`kernel`, s
 options (``nogil``, NumPy error model), the same on-disk cache policy and one entry in :data:`KERNELS`. Importing
 compiles nothing and never fails: a place that cannot be written only means that kernels live in memory.
 
-    @kernel
+    @kernel(entry=True)
     def twice(word):
         return word + word
 """
@@ -150,20 +150,40 @@ class PackageCache:
             self.disk.flush()
 
 
-def kernel(function: Callable[..., Any] | None = None, *, parallel: bool = False, gil: bool = False) -> Any:
+def kernel(
+    function: Callable[..., Any] | None = None, *, entry: bool = False, parallel: bool = False, gil: bool = False
+) -> Any:
     """Compile ``function`` on its first call: no GIL, NumPy's error model, cached on disk where that is possible.
 
-    One that handles Python's objects keeps the GIL (see objects.py). With ``NUMBA_DISABLE_JIT=1`` the plain Python
-    function comes back, and runs on the twins in ``_llvm`` and ``objects``.
+    One that Python calls is an ``entry``. The others are called by kernels only, and refuse to be called: what lets
+    Python in would be a fifth of the time that all of them take to compile. One that handles Python's objects keeps the
+    GIL (see objects.py). With ``NUMBA_DISABLE_JIT=1`` the plain Python function comes back, and runs on the twins in
+    ``_llvm`` and ``objects``.
     """
     if function is None:
-        return lambda wrapped: kernel(wrapped, parallel=parallel, gil=gil)
+        return lambda wrapped: kernel(wrapped, entry=entry, parallel=parallel, gil=gil)
     if JIT_DISABLED:
         return function
-    compiled = numba.njit(nogil=not gil, error_model="numpy", parallel=parallel)(function)
+    wrappers: dict[str, Any] = {} if entry else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    compiled = numba.njit(nogil=not gil, error_model="numpy", parallel=parallel, **wrappers)(function)
     compiled._cache = PackageCache(function)
+    if not entry:
+        _shut(compiled)
     KERNELS.append(compiled)
     return compiled
+
+
+def _shut(compiled: Any) -> None:
+    """Make a call from Python an error. Without its wrapper it would be a jump to address 0."""
+
+    def refuse(*arguments: Any, **names: Any) -> None:
+        raise TypeError(f"{compiled.__name__} is called by kernels only: it is no @kernel(entry=True)")
+
+    def add_overload(made: Any) -> None:
+        compiled.overloads[tuple(made.signature.args)] = made
+
+    compiled._compile_for_args = refuse  # what Numba's dispatcher asks when it knows no machine code for the arguments,
+    compiled.add_overload = add_overload  # of which this tells it nothing
 
 
 def cache_folder() -> str | None:

@@ -124,7 +124,7 @@ def run_lane(plan, lane):
         index = fetch_add(plan + NEXT, U1)
 
 
-@kernel(parallel=True)
+@kernel(entry=True, parallel=True)
 def run_lanes(plan, lanes):
     """Run the lanes side by side. Contract: int64 address of a PLAN record, one worker a lane."""
     for lane in numba.prange(lanes):

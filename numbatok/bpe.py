@@ -64,7 +64,7 @@ def copy_bytes(target, source, end):
     return target
 
 
-@kernel
+@kernel(entry=True)
 def expand_merges(lefts, rights, merged, count, starts, blob):
     """Derive where each token starts and its bytes (those of its left part, then of its right part) in rank order.
 

@@ -74,13 +74,13 @@ def encode_text(worker, text):
     return made if made >= ZERO else NOT_DONE
 
 
-@kernel(gil=True)
+@kernel(entry=True, gil=True)
 def encode_to_output(worker, text):
     """Encode from Python. Contract: int64 address of a worker record, OBJECT; gives what :func:`encode_text` does."""
     return encode_text(worker, word_of(text))
 
 
-@kernel(gil=True)
+@kernel(entry=True, gil=True)
 def encode_to_list(worker, text):
     """Encode from Python to a list of ints; gives ``text`` back where that is not done. Contract: int64, OBJECT."""
     w = worker_at(np.uint64(worker))
@@ -100,13 +100,13 @@ def make_list(ids, count, ints, int_count):
     return made
 
 
-@kernel(gil=True)
+@kernel(entry=True, gil=True)
 def list_of(ids, count, ints, int_count):
     """Give the list of an array of ids. Contract: int64 address of uint32[count], address and size of the table."""
     return give_object(make_list(np.uint64(ids), np.uint64(count), np.uint64(ints), np.uint64(int_count)))
 
 
-@kernel(gil=True)
+@kernel(entry=True, gil=True)
 def lists_of(ids, offsets, rows, ints, int_count):
     """Give the list of the lists of rows. Contract: as :func:`list_of`; ``offsets`` is that of int64[rows + 1]."""
     ids, offsets, ints, int_count = np.uint64(ids), np.uint64(offsets), np.uint64(ints), np.uint64(int_count)
@@ -121,7 +121,7 @@ def lists_of(ids, offsets, rows, ints, int_count):
     return give_object(outer)
 
 
-@kernel(gil=True)
+@kernel(entry=True, gil=True)
 def measure_texts(texts, count, lengths):
     """Write the number of characters of each ``str`` of a list, up to what is none; gives how many were read.
 
@@ -137,7 +137,7 @@ def measure_texts(texts, count, lengths):
     return np.int64(count)
 
 
-@kernel
+@kernel(entry=True)
 def measure_rows(at, lengths, rows):
     """Replace the number of characters of each row of UTF-8 text by the number of its bytes.
 

@@ -172,7 +172,7 @@ def add_batch(counter, at, pieces, weight):
     c.used = used
 
 
-@kernel
+@kernel(entry=True)
 def count_rows(counter, base, offsets, weights, first, last, resume, budget):
     """Count the pieces of the texts ``base + offsets[row] .. base + offsets[row + 1]``, rows ``first .. last - 1``.
 
@@ -207,7 +207,7 @@ def count_rows(counter, base, offsets, weights, first, last, resume, budget):
 # ---- whole tables ----------------------------------------------------------------------------------------------------
 
 
-@kernel
+@kernel(entry=True)
 def move_slots(counter, old, size):
     """Enter the slots of an old table of ``size`` slots into the record's empty one. Contract: int64 arguments."""
     c = counter_at(np.uint64(counter))
@@ -223,7 +223,7 @@ def move_slots(counter, old, size):
         copy(slots + place * SLOT, source, SLOT)
 
 
-@kernel
+@kernel(entry=True)
 def add_counter(counter, other, first):
     """Add all counts of ``other`` from slot ``first`` on; gives the slot that did not fit any more, or its number.
 
@@ -255,7 +255,7 @@ def copies_of(count, heaviest):
     return (count + heaviest - U1) // heaviest
 
 
-@kernel
+@kernel(entry=True)
 def measure_symbols(counter, heaviest):
     """Give the number of symbols of all pieces of two bytes and more, each with an end. Contract: int64 arguments."""
     c, most, total = counter_at(np.uint64(counter)), np.uint64(heaviest), U0
@@ -268,7 +268,7 @@ def measure_symbols(counter, heaviest):
     return np.int64(total)
 
 
-@kernel
+@kernel(entry=True)
 def write_symbols(counter, first, last, heaviest, byte_ids, target):
     """Write the pieces of two bytes and more of the slots ``first .. last - 1`` as symbols; gives the address behind.
 

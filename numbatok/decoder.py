@@ -28,7 +28,7 @@ def token_span(t, token):
     return t.blob + start, load32(t.starts + token * U4 + U4) - start
 
 
-@kernel
+@kernel(entry=True)
 def decoded_size(tables, ids, count, skip):
     """Give the number of bytes of ``count`` ids (uint32), or -1 - index of the first unknown id.
 
@@ -44,7 +44,7 @@ def decoded_size(tables, ids, count, skip):
     return np.int64(total)
 
 
-@kernel
+@kernel(entry=True)
 def decoded_offsets(tables, ids, offsets, rows, skip, places):
     """Write where the bytes of each row start and end, int64[rows + 1]; gives the index of an unknown id, or -1.
 
@@ -65,7 +65,7 @@ def decoded_offsets(tables, ids, offsets, rows, skip, places):
     return np.int64(-1)
 
 
-@kernel
+@kernel(entry=True)
 def decode_into(tables, ids, count, out, size):
     """Write the bytes of ``count`` ids to ``out``, which takes ``size`` bytes: what :func:`decoded_size` gave.
 

@@ -70,7 +70,7 @@ def split_rows(w, t, base, offsets, row, until, last, at):
     return pieces, rows
 
 
-@kernel
+@kernel(entry=True)
 def encode_rows(worker, base, offsets, first, last, resume, counts, out):
     """Encode the texts ``base + offsets[row] .. base + offsets[row + 1]`` of the rows ``first .. last - 1``.
 
@@ -119,7 +119,7 @@ def encode_rows(worker, base, offsets, first, last, resume, counts, out):
     return np.int64(-1) - np.int64(total) if w.status else np.int64(total)
 
 
-@kernel
+@kernel(entry=True)
 def merge_bytes(worker, at, width, out):
     """Merge any bytes as one piece, from Python: gives the number of ids, or -1 if the scratch memory is too small.
 
@@ -130,7 +130,7 @@ def merge_bytes(worker, at, width, out):
     return np.int64(-1) if made == TOO_LONG else np.int64(made)
 
 
-@kernel
+@kernel(entry=True)
 def seed_cache(worker):
     """Enter every token of at most SHORT_KEY bytes into the cache, with the ids that merging its bytes gives.
 

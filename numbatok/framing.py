@@ -27,7 +27,7 @@ from numbatok.ragged import Offsets, Ragged, RowError, Rows
 U0, U1, U4, U8 = (np.uint64(value) for value in (0, 1, 4, 8))
 
 
-@kernel
+@kernel(entry=True)
 def copy_framed(ids, offsets, rows, places, before, head, behind, tail, out):
     """Write each row framed to its place.
 

@@ -100,7 +100,7 @@ def pair_bucket(buckets, shift, pair):
     return buckets + (((pair ^ (pair >> U32)) * GOLDEN) >> shift) * U8
 
 
-@kernel
+@kernel(entry=True)
 def sum_buckets(trainer, first, last):
     """Add the weight of every pair that starts in the slots ``first .. last - 1`` to its bucket. Contract: int64.
 
@@ -116,7 +116,7 @@ def sum_buckets(trainer, first, last):
         symbol = behind
 
 
-@kernel
+@kernel(entry=True)
 def count_pairs(trainer, first, last):
     """Count the pairs of full buckets that start in the slots ``first .. last - 1``, and note where they stand.
 
@@ -147,7 +147,7 @@ def count_pairs(trainer, first, last):
     return np.int64(U1)
 
 
-@kernel
+@kernel(entry=True)
 def give_places(trainer):
     """Give each frequent pair its part of the list of places, and put it into the heap; gives the most places of one.
 
@@ -176,7 +176,7 @@ NOWHERE = np.uint64(0xFFFFFFFFFFFFFFFF)
 """First place of a pair that is not kept."""
 
 
-@kernel
+@kernel(entry=True)
 def list_places(trainer, first, last):
     """Write the places of the pairs that are kept, from sights ``first .. last - 1``. Contract: int64 arguments."""
     c = trainer_at(np.uint64(trainer))
@@ -190,7 +190,7 @@ def list_places(trainer, first, last):
             store64(entry + U24, count + U1)
 
 
-@kernel
+@kernel(entry=True)
 def compact(trainer, budget):
     """Move the tokens of some words together, one slot each; gives whether any words are left. Contract: int64.
 

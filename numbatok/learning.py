@@ -192,7 +192,7 @@ def finish_merge(trainer):
     c.touched_size, c.made_size = U0, U0
 
 
-@kernel
+@kernel(entry=True)
 def merge_pairs(trainer, budget):
     """Merge for about ``budget`` places, then pause; the record says why it ended.
 

@@ -3,10 +3,10 @@
 To encode a short text takes less time than to hand it to a kernel argument by argument and to make a list of what
 comes back. Here a kernel takes the ``str`` itself and gives the list, by the C functions that CPython offers everybody.
 
-Invariant: a kernel that uses this holds the GIL (``@kernel(gil=True)``) and is called through :func:`entry`. Inside it
-an object is a word, its address. The words that come in are borrowed, the one that goes out is a new reference.
+Invariant: a kernel that uses this holds the GIL (``gil=True``) and is called through :func:`entry`. Inside it an object
+is a word, its address. The words that come in are borrowed, the one that goes out is a new reference.
 
-    @kernel(gil=True)
+    @kernel(entry=True, gil=True)
     def same(text):                             # entry(same, OBJECT)("abc") is "abc"
         return give_object(new_reference(word_of(text)))
 """

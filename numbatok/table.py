@@ -100,7 +100,7 @@ def prefetch_pair(t, left, right):
     prefetch(t.pair_slots + pair_bucket(pack_pair(left, right), t.pair_shift) * LINE)
 
 
-@kernel
+@kernel(entry=True)
 def insert_pairs(slots, shift, lefts, rights, ranks, count):
     """Enter pairs and their ranks into empty buckets; gives the number of pairs met twice, or FLOODED.
 
@@ -182,14 +182,14 @@ def piece_id(t, at, width):
     return NO_ID
 
 
-@kernel
+@kernel(entry=True)
 def find_token(tables, at, width):
     """Give the id of the token with exactly these bytes, or -1 (the entry from Python)."""
     token = piece_id(tables_at(np.uint64(tables)), np.uint64(at), np.uint64(width))
     return np.int64(-1) if token == NO_ID else np.int64(token)
 
 
-@kernel
+@kernel(entry=True)
 def insert_pieces(tables):
     """Enter every token with bytes into the empty piece slots; gives the number of tokens met twice, or FLOODED.
 

@@ -301,6 +301,34 @@ def test_breach_is_found(rule: Rule, name: str, source: str) -> None:
     assert list(rule(parse("swar", KERNEL + "return (x + U1) * y if x < y else np.uint64(TEN)"))) == []
 
 
+def plainly_used(module: Module) -> Iterator[Any]:
+    """Give the kernels that code outside of kernels names."""
+    values = vars(importlib.import_module(f"numbatok.{module.name}"))
+
+    def names(node: ast.AST) -> Iterator[str]:
+        if isinstance(node, ast.FunctionDef) and is_kernel(node):
+            return
+        if isinstance(node, ast.Name):
+            yield node.id
+        for child in ast.iter_child_nodes(node):
+            yield from names(child)
+
+    yield from (values[name] for name in names(module.tree) if any(values.get(name) is one for one in KERNELS))
+
+
+def test_what_python_calls_is_an_entry() -> None:
+    """Kernels are entries if code outside of kernels names them, and refuse to be called if not."""
+    used = {f"{one.__module__}.{one.__name__}" for module in MODULES for one in plainly_used(module)}
+    entries = set()
+    for one in KERNELS:
+        if one.targetoptions.get("no_cpython_wrapper"):
+            with pytest.raises(TypeError, match=f"{one.__name__} is called by kernels only"):
+                one(*[np.uint64(1)] * one.py_func.__code__.co_argcount)
+        else:
+            entries.add(f"{one.__module__}.{one.__name__}")
+    assert entries == used
+
+
 def test_all_kernels_are_seen() -> None:
     """The rules look at all kernels that the package compiles, and the lists above name nothing that is gone."""
     named = {f"{module.name}.{function.name}" for module in MODULES for function in kernels(module)}

@@ -89,7 +89,7 @@ def middle_cut(at, stop, reach):
     return stop
 
 
-@kernel
+@kernel(entry=True)
 def find_cut(text, least, size):
     """Give the first safe cut at index ``least`` or behind, else ``size`` (the entry from Python, all int64)."""
     at = np.uint64(text)

@@ -69,7 +69,7 @@ def step_both(t, at, cut, stop, ends):
     return left_count + right_count
 
 
-@kernel
+@kernel(entry=True)
 def split_dual(tables, at, stop, ends):
     """Split from Python with two cursors: all arguments int64, ``ends`` takes ``stop - at`` words; gives the pieces."""
     t, at, stop, ends = tables_at(np.uint64(tables)), np.uint64(at), np.uint64(stop), np.uint64(ends)

@@ -130,7 +130,7 @@ def fill_ends(t, at, stop, ends, room):
     return fill_row(t, at, stop, stop, ends, room)
 
 
-@kernel
+@kernel(entry=True)
 def split_text(tables, at, stop, ends, room):
     """Split from Python: all arguments int64, see :func:`fill_ends`; gives the number of pieces."""
     t = tables_at(np.uint64(tables))
