@@ -19,6 +19,7 @@ from cases import JIT_OFF
 
 import numbatok
 from numbatok import batch, worker
+from numbatok.ragged import Rows
 from numbatok.split.patterns import GPT2_PATTERNS
 
 ROUNDS = 2 if JIT_OFF else 40
@@ -85,6 +86,24 @@ def test_text_that_changes_poisons_no_cache(enc: Any) -> None:
     for row in words.reshape(-1, 9)[:: 40 if JIT_OFF else 1]:
         word = row.tobytes()
         assert mine.encode_ordinary(word) == enc.encode_ordinary(word)
+
+
+def test_rows_that_change_while_they_are_encoded(enc: Any) -> None:
+    """Short rows whose bytes become what separates rows, newlines or letters: each id is counted for some row."""
+    mine, rng = fresh(enc), np.random.default_rng(4)
+    kinds = rng.choice(np.frombuffer(b"ab \x0b\n", np.uint8), (2, 20_000), p=[0.4, 0.3, 0.1, 0.1, 0.1])
+    text, offsets = kinds[0].copy(), np.arange(0, 20_001, 20)
+    rows = Rows(text.ctypes.data, offsets, text)
+
+    def work() -> None:
+        for _ in range(ROUNDS):
+            made = batch.encode_batch(mine._pool, rows, 1)
+            assert made.offsets[-1] == len(made.tokens)
+
+    meanwhile(lambda: np.copyto(text, kinds[rng.integers(2)]), work)
+    text[:] = kinds[0]
+    made = batch.encode_batch(mine._pool, rows, 1)
+    assert [row.tolist() for row in made.rows()] == [enc.encode_ordinary(row.tobytes()) for row in text.reshape(-1, 20)]
 
 
 def test_ids_that_change_while_they_are_decoded(enc: Any) -> None:

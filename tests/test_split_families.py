@@ -66,6 +66,16 @@ def test_random_texts(name: str, size: int) -> None:
     check(name, texts + [text + TAIL for text in texts])
 
 
+@pytest.mark.parametrize("name", PATTERNS)
+def test_long_runs(name: str) -> None:
+    """Runs of one character, as long as a few bytes and as a few blocks, in any order."""
+    rng = random.Random(f"runs {name}")
+    lengths = [1, 2, 3, 7, 30, 59, 60, 61, 62, 63, 64, 65, 67, 68, 69, 127, 128, 130, 200]
+    for _ in range(3 if JIT_OFF else 100):
+        runs = [rng.choice(CHARACTERS) * rng.choice(lengths) for _ in range(40)]
+        check(name, ["".join(rng.choices(runs, k=rng.randrange(1, 8))) for _ in range(10)])
+
+
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", PATTERNS)
 def test_campaign_random_texts(name: str) -> None:

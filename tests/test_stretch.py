@@ -184,6 +184,18 @@ def test_where_a_stretch_ends() -> None:
     assert stretch_of(model, rows) == (3, 3, 3, 1)  # what is not UTF-8 ends the splitting
 
 
+def test_text_that_changes_while_it_is_gathered() -> None:
+    """A separator that comes into a row behind the look at it does not come into a stretch.
+
+    Here the copy itself writes over the row: the stretch begins 16 bytes before it.
+    """
+    model = split_model(JOINING["gpt2"])
+    for middle, expected in ((b"abcdefg", 1), (b"abc" + SEPARATOR.encode() + b"efg", 0)):
+        memory = np.frombuffer(bytes(16) + middle + b"x" * 9 + b"y" * 200, np.uint8).copy()
+        words = (address(memory) + 16, address(np.array([0, 16, 100])), 1, address(memory), address(PLACES))
+        assert int(split_stretch(model.address, *words, address(ENDS), address(MARKS))[0]) == expected
+
+
 def random_rows(rng: random.Random, ranks: dict[bytes, int], count: int) -> list[str]:
     """Give short rows: text glued from tokens, fragments, empty ones, long ones and such as do not join."""
     kinds = [

@@ -205,6 +205,12 @@ def run_end(table, at, stop, kind, letters, most):
                 at += skipped
                 if skipped:
                     continue
+        if kind == NUMBER and most > BLOCK_BYTES and at + BLOCK_BYTES <= stop:
+            skipped = trailing_zeros(~in_range_mask(at, DIGIT_0, DIGIT_9))
+            if skipped:
+                at += skipped
+                most -= skipped
+                continue
         step = class_step(table, at, stop)
         if step == U0 or kind_of(step & LOW8, letters) != kind:
             break

@@ -31,6 +31,7 @@ from numbatok.split.masks import (
     ALL,
     APOSTROPHE,
     BEFORE_LAST,
+    BLOCK_BYTES,
     BLOCK_REACH,
     CLASSIFIED,
     DECIDED,
@@ -105,6 +106,15 @@ def word_end(table, at, stop, han):
             if skipped:
                 at += skipped
                 cut = at
+                continue
+        if at + BLOCK_BYTES <= stop:
+            skipped = trailing_zeros(~in_range_mask(at, LOWER_A, LOWER_Z))
+            if skipped:
+                small = True
+            elif not small:
+                skipped = trailing_zeros(~in_range_mask(at, UPPER_A, UPPER_Z))
+            if skipped:
+                at += skipped
                 continue
         step = class_step(table, at, stop)
         if step & UPPER_FLAG:

@@ -125,6 +125,11 @@ def gather_stretch(t, base, offsets, row, last, stretch, rows):
         row += U1
     for word in range(U0, SLACK_WORDS_END, U8):
         store64(stretch + size + word, U0)
+    separators = U0
+    for block in range(U0, size, BLOCK_BYTES):
+        separators += count_bits(in_range_mask(stretch + block, SEPARATOR, SEPARATOR))
+    if separators != count:  # another thread has written to the text
+        return U0, row, U0
     return count, row, size
 
 
