@@ -32,7 +32,7 @@ from numbatok.lookup import DONE, NOT_UTF8, SLACK, worker_at
 from numbatok.ragged import Ids, Offsets, Ragged, Rows
 from numbatok.split.scan import ONE_PIECE
 from numbatok.text import Span
-from numbatok.worker import Worker, WorkerPool
+from numbatok.worker import NotUtf8, Worker, WorkerPool
 
 PARALLEL_BYTES = 1 << 18
 """Below this a parallel region costs more than it saves."""
@@ -63,10 +63,6 @@ NEXT, PLACED, PLACING, STOP = (np.uint64(PLAN.fields[name][1]) for name in PLAN.
 CHUNK_DONE = np.uint64(CHUNK.fields["done"][1])  # type: ignore[index]
 
 Plan = npt.NDArray[Any]
-
-
-class NotUtf8(Exception):
-    """Bytes that are not UTF-8 were met: the caller takes the path that follows tiktoken there."""
 
 
 @kernel

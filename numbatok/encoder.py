@@ -36,7 +36,7 @@ from numbatok.lookup import (
 )
 from numbatok.split.scan import fill_row
 from numbatok.split.stretch import joins_stretches
-from numbatok.stretches import STRETCH, go_on_behind, open_stretch, split_stretch
+from numbatok.stretches import STRETCH_END, go_on_behind, open_stretch, split_stretch
 from numbatok.table import tables_at
 from numbatok.windows import TOO_LONG
 
@@ -87,13 +87,13 @@ def encode_rows(worker, base, offsets, first, last, resume, counts, out):
         cursor, keep = w.sink, U0
     row, end = np.uint64(first), np.uint64(last)
     at = np.uint64(resume) if resume else base + load64(offsets + row * U8)
-    w.status, w.behind = STATUS_DONE, ALL
+    w.status, w.in_stretch, w.behind = STATUS_DONE, U0, ALL
     joined = joins_stretches(t)
     while row < end and w.status == STATUS_DONE:
         if joined and not w.in_stretch and row + U1 < end and at == base + load64(offsets + row * U8):
             open_stretch(w, t, base, offsets, row, end)
         if w.in_stretch:
-            at, stop = w.stretch_at, w.stretch + STRETCH
+            at, stop = w.stretch_at, w.stretch + STRETCH_END
             pieces, rows = split_stretch(w, t)
         else:
             stop = base + load64(offsets + end * U8) + w.slack

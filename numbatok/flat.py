@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from numbatok.batch import NotUtf8, encode_batch, encode_one
+from numbatok.batch import encode_batch, encode_one
 from numbatok.bpe import MISSING, address
 from numbatok.front import Front
 from numbatok.invalid import encode_invalid
@@ -27,7 +27,7 @@ from numbatok.split.dual import split_dual
 from numbatok.split.scan import split_text
 from numbatok.text import Span, Text, as_one, bytes_at, gather_rows, is_utf8, join_rows, text_list, text_span
 from numbatok.vocabulary import Vocabulary
-from numbatok.worker import OUTPUT_BYTES, Worker, WorkerPool
+from numbatok.worker import OUTPUT_BYTES, NotUtf8, Worker, WorkerPool
 
 
 class FlatEncoding(Vocabulary):
@@ -207,7 +207,10 @@ class FlatEncoding(Vocabulary):
         ]
         parts, counts, done = [], [], 0
         for row in [*bad, len(edges) - 1]:
-            good = encode_batch(self._pool, rows._replace(offsets=rows.offsets[done : row + 1]), threads)
+            try:
+                good = encode_batch(self._pool, rows._replace(offsets=rows.offsets[done : row + 1]), threads)
+            except NotUtf8:
+                raise RuntimeError("a text changed while it was read; pass a copy") from None
             parts.append(good.tokens)
             counts.append(np.diff(good.offsets))
             if row < len(edges) - 1:

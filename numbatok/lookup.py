@@ -3,8 +3,8 @@
 Invariant: every piece gives the ids that merging it gives, at most as many as it has bytes, wherever they come from.
 
 A worker is one record of addresses: the tables, scratch memory and the cache. One call at a time may use it. A batch is
-up to BATCH pieces, one behind the other; where short rows share a stretch of memory (see joined.py), the byte between
-two rows belongs to no piece.
+up to BATCH pieces, one behind the other; where short rows share a stretch of memory (see stretches.py), the byte
+between two rows belongs to no piece.
 
     w.ends, w.pieces = the ends of a batch that begins at ``at``, their number
     prepare(w, at, stop)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from numbatok._jit import kernel
-from numbatok._llvm import load8, load32, load64, minimum64, prefetch, store32, store64, trailing_zeros
+from numbatok._llvm import count_bits, load8, load32, load64, minimum64, prefetch, store32, store64, trailing_zeros
 from numbatok.merge import NOTHING, SHORT_LIMIT, fill_nothing, start_row, write_alive
 from numbatok.ring import copy_words, enter_long, find_record, finder_line, long_digest, next_key
 from numbatok.turns import (
@@ -195,16 +195,6 @@ def last_borders(t, ids, count, edge, at):
         place -= size
         borders |= U1 << place
     return borders
-
-
-@kernel
-def count_bits(bits):
-    """Give the number of bits that are set."""
-    count = U0
-    while bits:
-        bits &= bits - U1
-        count += U1
-    return count
 
 
 @kernel

@@ -28,9 +28,9 @@ from numbatok.split.stretch import (
 
 FEW_ROWS = np.uint64(4)
 """Fewer rows than these are not worth a stretch."""
-STRETCH = ROWS_AT = np.uint64(STRETCH_BYTES + STRETCH_SLACK)
+ROWS_AT = STRETCH_END = np.uint64(STRETCH_BYTES + STRETCH_SLACK)
 STRETCH_MEMORY = STRETCH_BYTES + STRETCH_SLACK + 8 * STRETCH_ROWS
-"""Bytes: the stretch, and the numbers of its rows."""
+"""Bytes: the stretch with what may be read behind it, up to STRETCH_END, and the numbers of its rows."""
 U0, U1, U8, U16 = (np.uint64(value) for value in (0, 1, 8, 16))
 
 

@@ -47,6 +47,10 @@ time of a text of 1 MB."""
 CACHE_BYTES = SHORT_BYTES + FINDER_BYTES + RING_BYTES
 
 
+class NotUtf8(Exception):
+    """Bytes that are not UTF-8 were met: the caller takes the path that follows tiktoken there."""
+
+
 class Worker:
     """One record of addresses for the kernels, and the arrays behind them."""
 
@@ -160,9 +164,11 @@ class WorkerPool:
     def give_back(self, worker: Worker) -> None:
         """Keep a worker for the next call, without the memory of a giant piece.
 
-        In plain Python Ctrl-C ends a kernel anywhere, and what it had half written with it: that worker is forgotten.
+        In plain Python Ctrl-C, or what else a signal raises, ends a kernel anywhere, with what it had half written:
+        that worker is forgotten.
         """
-        if JIT_DISABLED and isinstance(sys.exc_info()[1], KeyboardInterrupt):
+        error = sys.exc_info()[1]  # an IndexError is that of the quick way, which found no worker and goes on here
+        if JIT_DISABLED and error is not None and not isinstance(error, (NotUtf8, IndexError)):
             return
         if worker.has_giant_scratch:
             worker.trim_scratch()

@@ -524,24 +524,27 @@ def test_rows_that_change(enc: numbatok.Encoding) -> None:
 
 
 @pytest.mark.parametrize("way", ["encode_ordinary", "encode_flat", "count"])
-def test_interrupted_worker_is_forgotten(enc: numbatok.Encoding, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In plain Python Ctrl-C ends a kernel anywhere: no later call gets what that worker had half written."""
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+def test_interrupted_worker_is_forgotten(
+    enc: numbatok.Encoding, way: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In plain Python a signal ends a kernel anywhere: no later call gets what that worker had half written."""
     mine = cold(enc)
     assert mine.encode_ordinary("hello") == [31373]
     held = mine._pool.quick[-1]
 
     def stopped(text: str) -> None:
-        raise KeyboardInterrupt
+        raise error
 
     monkeypatch.setattr(held, "to_list", stopped)
     monkeypatch.setattr(held, "to_output", stopped)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(error):
         getattr(mine, way)("hello")
     assert held not in mine._pool.quick
     assert mine.encode_ordinary("hello") == [31373]
     if JIT_OFF:
         monkeypatch.setattr(encoding_flat, "encode_one", lambda *_: stopped(""))
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(error):
             mine.count(b"hello")
         assert not mine._pool.quick
 

@@ -97,8 +97,9 @@ def test_rows_that_change_while_they_are_encoded(enc: Any) -> None:
 
     def work() -> None:
         for _ in range(ROUNDS):
-            made = batch.encode_batch(mine._pool, rows, 1)
-            assert made.offsets[-1] == len(made.tokens)
+            with contextlib.suppress(worker.NotUtf8):  # a byte was this and then that
+                made = batch.encode_batch(mine._pool, rows, 1)
+                assert made.offsets[-1] == len(made.tokens)
 
     meanwhile(lambda: np.copyto(text, kinds[rng.integers(2)]), work)
     text[:] = kinds[0]

@@ -24,7 +24,7 @@ from bench.hostile import KINDS, hostile
 from numbatok import worker
 from numbatok._llvm import load32
 from numbatok.bpe import Model
-from numbatok.encoder import worker_at
+from numbatok.lookup import worker_at
 from numbatok.merge import SHORT_LIMIT
 from numbatok.spread import MOST, OVERLAP, lane_at, lane_window, merge_lanes
 from numbatok.table import tables_at

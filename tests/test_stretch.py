@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 from collections.abc import Iterator
 
 import numba
@@ -164,7 +165,7 @@ def test_rows_that_may_join() -> None:
         tail = row[len(row.rstrip(b" \t\n\r\x0b\x0c" + bytes(range(128, 256)))) :]
         data = np.frombuffer(row + rng.choice([b"\n\x0b ", b"x", b" \n"]) * 64, np.uint8)
         assert row_joins(plain.address, address(data), len(row)) == (SEPARATOR not in text), row
-        expected = SEPARATOR not in text and not set(tail[:-1]) & set(b"\n\r\x0c")
+        expected = SEPARATOR not in text and (row[-1] in b"\n\r" or not set(tail) & set(b"\n\r\x0c"))
         assert row_joins(strict.address, address(data), len(row)) == expected, row
 
 
@@ -178,6 +179,7 @@ def test_where_a_stretch_ends() -> None:
     assert pieces_together(model, []) == (0, {})
     behind, split = pieces_together(model, [b"a"] * 5_000)
     assert behind == len(split) == STRETCH_ROWS
+    assert pieces_together(model, [b""] * 5_000) == (STRETCH_ROWS, {})
     behind, split = pieces_together(model, [b"a b" * 20] * 5_000)
     assert behind == len(split) < STRETCH_BYTES // 60
     rows = [b"good", b"a b\xff d", b"good"]
@@ -194,6 +196,28 @@ def test_text_that_changes_while_it_is_gathered() -> None:
         memory = np.frombuffer(bytes(16) + middle + b"x" * 9 + b"y" * 200, np.uint8).copy()
         words = (address(memory) + 16, address(np.array([0, 16, 100])), 1, address(memory), address(PLACES))
         assert int(split_stretch(model.address, *words, address(ENDS), address(MARKS))[0]) == expected
+
+
+def seconds_of(enc: numbatok.Encoding, rows: list[str]) -> float:
+    """Give the least time of three to count the ids of rows."""
+    turns = []
+    for _ in range(3):
+        start = time.perf_counter()
+        enc.count_batch(rows, threads=1)
+        turns.append(time.perf_counter() - start)
+    return min(turns)
+
+
+@pytest.mark.skipif(JIT_OFF, reason="the steps of machine code are told by the time that they take")
+@pytest.mark.parametrize("row", ["", " ", "\n", "\xa0", "\u3000" * 20, "\t\u3000"])
+def test_rows_of_nothing(row: str) -> None:
+    """Rows that are empty, or nothing but whitespace, take time like others, and that grows with their number."""
+    for name in ("gpt2", "cl100k_base", "o200k_base"):
+        enc = numbatok.get_encoding(name)
+        assert enc.count_batch([row] * 5_000, threads=1).tolist() == [len(enc.encode_ordinary(row))] * 5_000
+        few = seconds_of(enc, [row] * 20_000)
+        assert few < 40 * seconds_of(enc, ["word"] * 20_000)  # 140 where a step went over all rows of a stretch
+        assert seconds_of(enc, [row] * 320_000) < 100 * few  # 256 if it grew with the square
 
 
 def random_rows(rng: random.Random, ranks: dict[bytes, int], count: int) -> list[str]:

@@ -84,10 +84,11 @@ def may_join(t, at, width):
     if t.family == FAMILY_GPT2:
         return separators == U0
     newlines = in_range_mask(at, NEWLINE, RETURN) << behind  # some are none; they are as rare
+    last = (in_range_mask(at, NEWLINE, NEWLINE) | in_range_mask(at, RETURN, RETURN)) << behind
     blanks = in_range_mask(at, TAB, RETURN) | in_range_mask(at, SPACE, SPACE)
     blanks |= in_range_mask(at, FIRST_INNER, LAST_BYTE)  # may be whitespace
     run = leading_zeros(~(blanks << behind))  # at the end of the row
-    refused = newlines & ~TOP_BIT & ~(ALL >> run)
+    refused = U0 if last & TOP_BIT else newlines & ~(ALL >> run)
     return (refused | separators) == U0
 
 
@@ -100,8 +101,9 @@ def gather_stretch(t, base, offsets, row, last, stretch, rows):
     Gives how many these are, the row behind, and the bytes of the stretch.
     """
     limit = base + load64(offsets + last * U8)
+    last = min(last, row + MOST_ROWS)  # empty ones too: the caller may come back with nothing done
     count, size = U0, U0
-    while row < last and size < FULL and count < MOST_ROWS:
+    while row < last and size < FULL:
         at, target = base + load64(offsets + row * U8), stretch + size
         width = base + load64(offsets + row * U8 + U8) - at
         if width > ROW_LIMIT:
@@ -162,13 +164,9 @@ def fill_stretch(t, at, stop, ends, room, marks):
                 found &= found - U1
                 count += U1
             continue
-        end = next_end(t, at, stop)
+        end = next_end(t, at, at + trailing_zeros(separators))  # the row is shorter than a block: this is its end
         if end == at:
             break
-        if end - at < BLOCK_BYTES:
-            separators &= (U1 << (end - at)) - U1
-        if separators:
-            end = at + trailing_zeros(separators)
         store64(ends + count * U8, end)
         count += U1
         store64(marks + rows * U16 + U8, count)
