@@ -192,7 +192,7 @@ def cache_folder() -> str | None:
 
 
 class FirstCompile(event.Listener):  # type: ignore[misc]
-    """Says once, on a terminal or in a notebook, that compiling has begun: the first call takes seconds."""
+    """Says once, on a terminal or in a notebook, that compiling has begun: the first call takes a while."""
 
     told = False
 
@@ -202,7 +202,7 @@ class FirstCompile(event.Listener):  # type: ignore[misc]
             return
         FirstCompile.told = True
         if sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules):
-            print("numbatok: compiling kernels, once per machine and version (some seconds) ...", file=sys.stderr)
+            print("numbatok: compiling kernels, once per machine and version (less than a minute) ...", file=sys.stderr)
 
     def on_end(self, compiling: Any) -> None:
         """Nothing to say: the answer itself shows that it is done."""
