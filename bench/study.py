@@ -30,7 +30,7 @@ from bench.harness import Rounds, interleave
 from bench.tables import CACHE_FIRST, COUNT, FIRST_PASS, MERGE, SPLIT, WARM_PASS
 from numbatok._llvm import load8, load32, load64, store32
 from numbatok.bpe import address
-from numbatok.merge import LONG_SCRATCH, SHORT_LIMIT, merge_long, merge_short
+from numbatok.merge import LONG_SCRATCH, SHORT_LIMIT, made_by, merge_long, merge_short
 from numbatok.split.scan import fill_ends
 from numbatok.table import NO_ID, NO_RANK, pair_rank, piece_id, tables_at
 from numbatok.text import text_span
@@ -59,7 +59,7 @@ def merge_by_rescan(t, at, width, tokens, out):  # type: ignore[no-untyped-def]
                 least, place = rank, position
         if least == NO_RANK:
             break
-        store32(tokens + (place - U1) * U4, load32(t.merged + least * U4))
+        store32(tokens + (place - U1) * U4, made_by(t, least))
         for position in range(place + U1, size):
             store32(tokens + (position - U1) * U4, load32(tokens + position * U4))
         size -= U1

@@ -23,6 +23,7 @@ from bench.child import DIFFERS, ERROR, SAME, UNSUPPORTED, Entry, Stand, differe
 from bench.harness import write_section
 from bench.peers import PEERS, Numbatok, Peer, Tiktoken, Unsupported, installed_version
 from bench.processes import Child, Lost
+from bench.study import Study
 
 pytestmark = pytest.mark.skipif(JIT_OFF, reason="the benchmark measures compiled code")
 
@@ -349,3 +350,11 @@ def test_document_has_the_figures_of_the_results() -> None:
     """Each figure of docs/performance.md stands in a file of bench/results."""
     document = performance.DOCUMENT.read_text()
     assert performance.insert(document, ROOT / "bench" / "results") == document
+
+
+@pytest.mark.parametrize("name", ["gpt2", "p50k_base"])
+def test_study_variants_give_our_ids(name: str) -> None:
+    """Every way to merge that the study times gives the ids of the package, and its stages can be timed."""
+    one = Study(numbatok.get_encoding(name), (ROOT / "README.md").read_bytes()[:20_000] + "naïve 中文字 café".encode())
+    one.check()
+    assert len(one.merges[0]) > 100
