@@ -28,7 +28,7 @@ from numbatok.lookup import (
     ROOM,
     STATUS_DONE,
     STATUS_NOT_UTF8,
-    count_rows,
+    add_counts,
     emit,
     merge_piece,
     prepare,
@@ -104,7 +104,7 @@ def encode_rows(worker, base, offsets, first, last, resume, counts, out):
         made, done = emit(w, t, cursor + (total & keep) * U4, keep)
         total += made
         if rows:
-            row = count_rows(w, counts, rows, made, done)
+            row = add_counts(w, counts, rows, made, done)
         if done < pieces:
             break
         if w.in_stretch:

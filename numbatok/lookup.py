@@ -231,7 +231,7 @@ def emit(w, t, out, keep):
 
 
 @kernel
-def count_rows(w, counts, rows, made, pieces):
+def add_counts(w, counts, rows, made, pieces):
     """Add the ``made`` ids of the first ``pieces`` of the batch to the counts of their rows; gives the last of them.
 
     Contract: ``counts`` is the address of int64s; emit has gone over these pieces, and the rows are marked.

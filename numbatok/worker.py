@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -167,8 +168,8 @@ class WorkerPool:
         In plain Python Ctrl-C, or what else a signal raises, ends a kernel anywhere, with what it had half written:
         that worker is forgotten.
         """
-        error = sys.exc_info()[1]  # an IndexError is that of the quick way, which found no worker and goes on here
-        if JIT_DISABLED and error is not None and not isinstance(error, (NotUtf8, IndexError)):
+        # an IndexError is that of the quick way, which found no worker and goes on here
+        if JIT_DISABLED and not isinstance(sys.exc_info()[1], (NoneType, NotUtf8, IndexError)):
             return
         if worker.has_giant_scratch:
             worker.trim_scratch()
