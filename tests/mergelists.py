@@ -124,7 +124,7 @@ def from_words(rng: random.Random, words: set[bytes]) -> Toy:
 def from_tokens(rng: random.Random, letters: bytes, size: int, longest: int) -> Toy:
     """Make a vocabulary of random words as tiktoken sees it."""
     words = {bytes(rng.choices(letters, k=rng.randint(2, longest))) for _ in range(size)}
-    words |= {word[:cut] for word in words for cut in range(2, len(word)) if rng.random() < 0.7}
+    words |= {word[:cut] for word in sorted(words) for cut in range(2, len(word)) if rng.random() < 0.7}
     return from_words(rng, words | {bytes(pair) for pair in itertools.product(letters, repeat=2)})
 
 

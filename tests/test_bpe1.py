@@ -206,7 +206,7 @@ def random_ranks(seed: int, lost: int = 0) -> dict[bytes, int]:
     parts = [b"a", b"b", b"c", b" ", "\u00e9".encode(), b"ab", b"\xe4\xb8"]
     while len(tokens) < 300:
         tokens.add(b"".join(rng.choices(parts, k=rng.randint(1, 4))))
-    order = sorted(tokens, key=lambda token: (len(token), rng.random()))
+    order = sorted(sorted(tokens), key=lambda token: (len(token), rng.random()))
     return {token: rank + (rank > 280) * 5 for rank, token in enumerate(order)}
 
 

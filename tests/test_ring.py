@@ -357,7 +357,7 @@ def test_against_a_model() -> None:
     for number in range(300 if JIT_OFF else 60_000):
         piece, ids = random_record(rng, number)
         kept.append((ring.keep(piece, ids), piece, ids))
-        for index in {number, max(0, number - rng.randrange(40)), rng.randrange(number + 1)}:
+        for index in sorted({number, max(0, number - rng.randrange(40)), rng.randrange(number + 1)}):
             place, piece, ids = kept[index]
             answer = ring.find(piece)
             stands = place + RING_BYTES >= ring.head + RECORD_BYTES
