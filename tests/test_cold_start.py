@@ -56,6 +56,30 @@ ids = [enc.encode_ordinary(text) for text in json.loads(sys.argv[1])]
 report(ids=ids, texts=[enc.decode(row) for row in ids], file=numbatok.__file__)
 """
 )
+COUNT_PARSED = """
+import llvmlite.binding
+from numbatok import _cache
+parsed, parse = [], llvmlite.binding.parse_bitcode
+def parse_bitcode(code):
+    parsed.append(len(code))
+    return parse(code)
+_cache.parse_bitcode = llvmlite.binding.parse_bitcode = parse_bitcode
+"""
+# Encodes as above, and then compiles a kernel of its own that calls one of the package.
+LINK = (
+    ENCODE[: ENCODE.index("report(ids=ids")]
+    + """
+import numba, numpy as np
+from numbatok.decoder import decoded_size
+before = enc.decode(ids[0]) and len(parsed)
+@numba.njit
+def twice(tables, at, count):
+    return 2 * decoded_size(tables, at, count, 0)
+flat = np.array(sum(ids, []), np.uint32)
+made = twice(enc._model.address, flat.ctypes.data, len(flat))
+report(ids=ids, twice=made, parsed=before, parsed_then=len(parsed), lean=_cache.LEAN_LOADING)
+"""
+)
 # Decodes ids, after running code in the same way: a dozen kernels, which compile in a tenth of the time.
 DECODE = (
     REPORT
@@ -169,6 +193,15 @@ def test_warm_start(root: Path, warm: Path, expected: list[list[int]]) -> None:
     assert found["misses"] == 0
     assert found["hits"] == found["compiled"] > 2
     assert {path: path.stat().st_mtime_ns for path in warm.rglob("*")} == before
+
+
+def test_kernels_are_loaded_lean(root: Path, warm: Path, expected: list[list[int]]) -> None:
+    """Encoding and decoding parse no bitcode; a kernel that calls one of those loaded can be compiled all the same."""
+    found = run(root, LINK, json.dumps(TEXTS), COUNT_PARSED, NUMBA_CACHE_DIR=warm)
+    assert found["ids"] == expected
+    assert found["twice"] == 2 * sum(len(text.encode()) for text in TEXTS)
+    assert found["lean"] == (found["parsed"] == 0), "bitcode was parsed for the first call"
+    assert found["parsed_then"] > found["parsed"]
 
 
 @pytest.mark.parametrize("home", ["below a file", pytest.param(None, marks=pytest.mark.campaign)])

@@ -24,16 +24,16 @@ PACKAGE = Path(numbatok.__file__).parent
 # fmt: off
 # Each module may import only modules that stand before it.
 ORDER = [
-    "_jit", "_llvm", "objects", "swar", "unicode", "table", "ring", "cache", "split", "split.cuts", "split.masks",
-    "split.gpt2", "split.cl100k", "split.o200k", "split.deepseek", "split.scan", "split.dual", "split.patterns",
-    "split.stretch", "split.named", "joins", "merge", "turns", "spread", "windows", "decoder", "lookup", "stretches",
-    "encoder", "bpe", "bpe1", "contents", "lists", "ragged", "calls", "text", "chunks", "worker", "batch", "room",
-    "counting", "counter", "gathering", "learning", "learner", "ids", "invalid", "names", "special", "unstable",
-    "alphabet", "fields", "added", "normalize",
-    "characters", "pieces", "front", "pretokenizer", "huggingface", "arguments", "listing", "export", "vocabulary",
-    "files", "load", "embedded", "convert", "flat", "framing", "arrays", "columns", "stored", "encoding", "sources",
-    "pattern_names", "trained", "training", "registry", "arrow", "polars", "core", "model", "warm", "__init__",
-    "measure", "cli_names", "cli_convert", "cli_train", "cli", "__main__",
+    "_cache", "_jit", "_llvm", "objects", "swar", "unicode", "table", "ring", "cache", "split", "split.cuts",
+    "split.masks", "split.gpt2", "split.cl100k", "split.o200k", "split.deepseek", "split.scan", "split.dual",
+    "split.patterns", "split.stretch", "split.named", "joins", "merge", "turns", "spread", "windows", "decoder",
+    "lookup", "stretches", "encoder", "bpe", "bpe1", "contents", "lists", "ragged", "calls", "text", "chunks", "worker",
+    "batch", "room", "counting", "counter", "gathering", "learning", "learner", "ids", "invalid", "names", "special",
+    "unstable", "alphabet", "fields", "added", "normalize", "characters", "pieces", "front", "pretokenizer",
+    "huggingface", "arguments", "listing", "export", "vocabulary", "files", "load", "embedded", "convert", "flat",
+    "framing", "arrays", "columns", "stored", "encoding", "sources", "pattern_names", "trained", "training", "registry",
+    "arrow", "polars", "core", "model", "warm", "__init__", "measure", "cli_names", "cli_convert", "cli_train", "cli",
+    "__main__",
 ]
 # Who may spell a name (of a variable, attribute or import) or give an option ("name="), and what nobody may.
 OWNED = {
