@@ -49,7 +49,7 @@ def kernel(
         return function
     wrappers: dict[str, Any] = {} if entry else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     compiled = numba.njit(nogil=not gil, error_model="numpy", parallel=parallel, **wrappers)(function)
-    compiled._cache = PackageCache(function, lean=entry and not parallel)
+    compiled._cache = PackageCache(function, lean=entry)
     if not entry:
         _shut(compiled)
     KERNELS.append(compiled)

@@ -70,6 +70,28 @@ def split_rows(w, t, base, offsets, row, until, last, at):
     return pieces, rows
 
 
+@kernel
+def seed_cache(w, t):
+    """Enter every token of at most SHORT_KEY bytes into the cache, with the ids that merging its bytes gives.
+
+    Merging decides, not the id of the token, unless the vocabulary is closed: others may hold tokens that no merge
+    reaches. Lower ids come first and get the first entry. Contract: the sink takes SHORT_KEY + SLACK ids.
+    """
+    for token in range(t.ids):
+        start = t.blob + load32(t.starts + token * U4)
+        width = t.blob + load32(t.starts + token * U4 + U4) - start
+        if width == U0 or width > SHORT_KEY:
+            continue
+        low, high = short_key(start, width, start + U16)
+        entry = free_entry(first_entry(w.entries, low, high))
+        if entry == U0:
+            continue
+        store32(w.sink, token)
+        count = U1 if token < t.closed else merge_piece(w, t, start, width, w.sink, ALL)
+        if count <= SHORT_IDS:
+            store_short(entry, low, high, w.sink, count)
+
+
 @kernel(entry=True)
 def encode_rows(worker, base, offsets, first, last, resume, counts, out):
     """Encode the texts ``base + offsets[row] .. base + offsets[row + 1]`` of the rows ``first .. last - 1``.
@@ -88,6 +110,9 @@ def encode_rows(worker, base, offsets, first, last, resume, counts, out):
     row, end = np.uint64(first), np.uint64(last)
     at = np.uint64(resume) if resume else base + load64(offsets + row * U8)
     w.status, w.in_stretch, w.behind = STATUS_DONE, U0, ALL
+    if w.unseeded:  # here, where the workers of a batch are side by side
+        seed_cache(w, t)
+        w.unseeded = U0
     joined = joins_stretches(t)
     while row < end and w.status == STATUS_DONE:
         if joined and not w.in_stretch and row + U1 < end and at == base + load64(offsets + row * U8):
@@ -128,27 +153,3 @@ def merge_bytes(worker, at, width, out):
     w = worker_at(np.uint64(worker))
     made = merge_piece(w, tables_at(w.tables), np.uint64(at), np.uint64(width), np.uint64(out), ALL)
     return np.int64(-1) if made == TOO_LONG else np.int64(made)
-
-
-@kernel(entry=True)
-def seed_cache(worker):
-    """Enter every token of at most SHORT_KEY bytes into the cache, with the ids that merging its bytes gives.
-
-    Merging decides, not the id of the token, unless the vocabulary is closed: others may hold tokens that no merge
-    reaches. Lower ids come first and get the first entry. Contract: the sink takes SHORT_KEY + SLACK ids.
-    """
-    w = worker_at(np.uint64(worker))
-    t = tables_at(w.tables)
-    for token in range(t.ids):
-        start = t.blob + load32(t.starts + token * U4)
-        width = t.blob + load32(t.starts + token * U4 + U4) - start
-        if width == U0 or width > SHORT_KEY:
-            continue
-        low, high = short_key(start, width, start + U16)
-        entry = free_entry(first_entry(w.entries, low, high))
-        if entry == U0:
-            continue
-        store32(w.sink, token)
-        count = U1 if token < t.closed else merge_piece(w, t, start, width, w.sink, ALL)
-        if count <= SHORT_IDS:
-            store_short(entry, low, high, w.sink, count)

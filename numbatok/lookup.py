@@ -60,6 +60,7 @@ WORKER = np.dtype(
         ("entries", "u8"),  # the cache of short pieces
         ("finder", "u8"),  # the cache of long pieces, and where in it they are
         ("ring", "u8"),
+        ("unseeded", "u8"),  # 1 until the cache holds the vocabulary
         ("head", "u8"),  # the place where the next record goes
         ("lanes", "u8"),  # for merging by turns
         ("stretch", "u8"),  # for short rows: see stretches.py

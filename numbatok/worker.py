@@ -27,7 +27,7 @@ from numbatok._llvm import function_word
 from numbatok.bpe import HUGE_PAGE, Model, address, aligned
 from numbatok.cache import SHORT_BYTES
 from numbatok.calls import PADDED_BYTES, SLACK_BYTES, encode_to_list, encode_to_output
-from numbatok.encoder import encode_rows, seed_cache
+from numbatok.encoder import encode_rows
 from numbatok.lookup import BATCH, SLACK, WORKER
 from numbatok.objects import OBJECT, entry
 from numbatok.ragged import Ids
@@ -41,6 +41,8 @@ SCRATCH_BYTES = 1 << 20
 """Scratch of a new worker: merges windows of up to 27 KiB in one go."""
 GIANT_SCRATCH = 64 * SCRATCH_BYTES
 """Scratch above this, for a window of some 1 MB, is not kept between calls."""
+UNSEEDED = 1
+"""What is to be done by the first call of a new worker, on its own thread: it enters the vocabulary into the cache."""
 LONGEST_PIECE = (1 << 32) - 2
 OUTPUT_BYTES = 1 << 21
 """Longest text, in bytes, whose ids go through the worker's own output: memory that is there already saves 15 % of the
@@ -88,8 +90,8 @@ class Worker:
         self.record["finder"] = self.record["entries"] + SHORT_BYTES
         self.record["ring"] = self.record["finder"] + FINDER_BYTES
         self.record["head"] = RING_BYTES
+        self.record["unseeded"] = UNSEEDED
         self._set_scratch(SCRATCH_BYTES)
-        seed_cache(self.address)
 
     @functools.cached_property
     def to_list(self) -> Callable[[str], Any]:

@@ -26,6 +26,7 @@ from toys import toy_model
 import numbatok
 from numbatok import worker
 from numbatok._llvm import copy16
+from numbatok.batch import encode_one
 from numbatok.cache import (
     ENTRY_BYTES,
     SHORT_IDS,
@@ -37,7 +38,6 @@ from numbatok.cache import (
     first_entry,
     short_key,
 )
-from numbatok.encoder import seed_cache
 from numbatok.lookup import worker_at
 from numbatok.ring import LONG_IDS, LONG_KEY
 from numbatok.split.patterns import GPT2_PATTERNS
@@ -61,7 +61,7 @@ def fresh(enc: numbatok.Encoding) -> numbatok.Encoding:
 def _not_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the JIT off leave new caches empty: entering the vocabulary takes seconds there, for every worker."""
     if JIT_OFF:
-        monkeypatch.setattr(worker, "seed_cache", lambda address: None)
+        monkeypatch.setattr(worker, "UNSEEDED", 0)
 
 
 @pytest.fixture
@@ -167,6 +167,13 @@ def entries_of(holder: worker.Worker, pieces: list[bytes]) -> tuple[list[list[in
     return ids.tolist(), counts.tolist()
 
 
+def seed(holder: worker.Worker) -> worker.Worker:
+    """Let a worker enter the vocabulary into its cache, as the first call of a new one does."""
+    holder.record["unseeded"], nothing = 1, np.zeros(16, np.uint8)
+    encode_one(holder, (nothing.ctypes.data, 0, nothing), 0)
+    return holder
+
+
 def crowds(pieces: Iterator[str], least: int, wanted: int) -> list[list[str]]:
     """Find lists of ``least`` pieces or more that meet in one set, by brute force."""
     distinct = list(dict.fromkeys(pieces))
@@ -219,7 +226,7 @@ def test_a_set_that_is_just_full(enc: numbatok.Encoding, oracle_encoding: tiktok
     cold = fresh(enc)
     holder = cold._pool.take()
     cold._pool.give_back(holder)
-    holder._cache[:] = 0  # no seed in the way
+    holder.record["unseeded"] = 0  # no seed in the way
     pieces = [piece.encode() for piece in crowd]
     for number in range(1, len(crowd) + 1):
         assert cold.encode_ordinary(crowd[number - 1]) == oracle_encoding.encode_ordinary(crowd[number - 1])
@@ -334,9 +341,7 @@ def test_around_the_longest_key(check: Check) -> None:
 def test_seeded_by_merging(enc: numbatok.Encoding, ranks: dict[bytes, int]) -> None:
     """A new worker has nearly all tokens of at most 15 bytes, each with the ids that merging it gives."""
     tokens = sorted(token for token in ranks if len(token) <= SHORT_KEY)[:: 53 if JIT_OFF else 1]
-    seeded = worker.Worker(enc._model)
-    if JIT_OFF:
-        seed_cache(seeded.address)
+    seeded = seed(worker.Worker(enc._model))
     rows, counts = entries_of(seeded, tokens)
     assert np.count_nonzero(counts) > 0.99 * len(tokens)
     for token, row, count in zip(tokens, rows, counts, strict=True):

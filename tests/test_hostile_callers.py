@@ -137,7 +137,7 @@ def test_failure_while_workers_are_made(enc: Any, monkeypatch: pytest.MonkeyPatc
     text = "some words " * 40_000
     with monkeypatch.context() as patch:
         patch.setattr(batch, "PARALLEL_BYTES", 1)
-        patch.setattr(worker, "seed_cache", lambda address: (_ for _ in ()).throw(MemoryError))
+        patch.setattr(worker, "aligned", lambda *_: (_ for _ in ()).throw(MemoryError))
         with pytest.raises(MemoryError):
             fresh(enc).encode_batch_flat([text], threads=2)
     assert not batch._Region.lock.locked()

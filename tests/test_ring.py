@@ -377,7 +377,7 @@ def test_against_a_model() -> None:
 @pytest.fixture
 def cold(enc: numbatok.Encoding, monkeypatch: pytest.MonkeyPatch) -> numbatok.Encoding:
     """Give an encoding with the same tables and a cache of its own, which holds no vocabulary."""
-    monkeypatch.setattr(worker, "seed_cache", lambda record: None)
+    monkeypatch.setattr(worker, "UNSEEDED", 0)
     return numbatok.Encoding._from_model("fresh", GPT2_PATTERNS[0], enc._model)
 
 

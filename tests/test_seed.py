@@ -4,7 +4,7 @@ Invariant: an entry of the cache is what merging its key gives, also where it wa
 token of the vocabulary is what its bytes encode to. A special token never stands for its bytes. Ids with gaps, ids in
 another order than ranks and the largest ids there can be merge as any others.
 
-    Worker(model)  ->  its cache holds [id] for nearly every token of at most 15 bytes
+    seed(Worker(model))  ->  its cache holds [id] for nearly every token of at most 15 bytes
 """
 
 import itertools
@@ -16,7 +16,7 @@ import pytest
 import tiktoken
 from cases import JIT_OFF
 from mergelists import BYTES, Book, Pairs, Toy, from_pairs, from_tokens, model_of, repeats
-from test_cache import entries_of
+from test_cache import entries_of, seed
 from test_encodings import reference
 from test_merge import merge_all
 from toys import GPT2, toy_model
@@ -37,7 +37,7 @@ def encoding_of(model: Model) -> numbatok.Encoding:
 
 def seeded(model: Model, keys: list[bytes]) -> list[list[int]]:
     """Give the ids that a new worker has for short pieces; none for what it does not hold."""
-    rows, counts = entries_of(Worker(model), keys)
+    rows, counts = entries_of(seed(Worker(model)), keys)
     assert max(counts) <= IDS
     return [row[:count] for row, count in zip(rows, counts, strict=True)]
 

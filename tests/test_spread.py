@@ -45,7 +45,7 @@ LENGTHS = sorted({LIMIT + STRIDE * k + off for k in (0, 1, 2, LANES - 1, LANES) 
 def _not_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave new caches empty: toys need none, and entering a vocabulary takes seconds with the JIT off."""
     if JIT_OFF:
-        monkeypatch.setattr(worker, "seed_cache", lambda address: None)
+        monkeypatch.setattr(worker, "UNSEEDED", 0)
 
 
 @numba.njit(nogil=True)

@@ -42,7 +42,7 @@ Ids = list[int]
 @pytest.fixture(autouse=True)
 def _not_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave caches empty, so that every piece is new; a seeded one is what the encodings have."""
-    monkeypatch.setattr(worker, "seed_cache", lambda address: None)
+    monkeypatch.setattr(worker, "UNSEEDED", 0)
 
 
 @numba.njit(nogil=True)

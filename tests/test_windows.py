@@ -58,7 +58,7 @@ SEEDS = 3 if JIT_OFF else 160
 def _not_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave new caches empty: toys need none, and entering a vocabulary takes seconds with the JIT off."""
     if JIT_OFF:
-        monkeypatch.setattr(worker, "seed_cache", lambda address: None)
+        monkeypatch.setattr(worker, "UNSEEDED", 0)
 
 
 # ---- many pieces at once ---------------------------------------------------------------------------------------------
