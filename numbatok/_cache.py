@@ -60,16 +60,21 @@ class StoredLibrary(JITCodeLibrary):  # type: ignore[misc]
     That is read when it is asked for: the first call need not parse it.
     """
 
-    def __init__(self, codegen: Any, name: str, code: bytes, bitcode: bytes) -> None:
+    def __init__(self, codegen: Any, name: str, code: bytes, bitcode: bytes, discard: Callable[[], None]) -> None:
         super().__init__(codegen, name)
-        self.bitcode = bitcode
+        self.bitcode, self.discard = bitcode, discard
         self.enable_object_caching()
         self._set_compiled_object(code)
         self._finalize_final_module()
 
     def _get_module_for_linking(self) -> Any:
         if self._shared_module is None:
-            self._shared_module = parse_bitcode(self.bitcode)
+            try:
+                self._shared_module = parse_bitcode(self.bitcode)
+            except RuntimeError as error:
+                self.discard()
+                why = f"a kernel on disk, {self.name}, is broken and has been removed; run the program again"
+                raise RuntimeError(why) from error
             self._codegen._engine._load_defined_symbols(self._shared_module)
         return self._shared_module
 
@@ -82,15 +87,18 @@ class LeanReader(CompileResultCacheImpl):  # type: ignore[misc]
     kernel has functions that are run first and start the threads.
     """
 
+    discard: Callable[[], None]
+    """Removes what was stored."""
+
     def rebuild(self, target_context: Any, payload: Any) -> Any:
         """Give the kernel of a payload, as Numba stores it."""
-        (name, kind, data), fndesc, env, signature, _, lifted, _, to_run, inner = payload
+        (name, kind, data), fndesc, env, signature, _, lifted, annotation, to_run, inner = payload
         if kind != "object" or lifted:
             return super().rebuild(target_context, payload)
         for start in to_run:
             start()
-        codegen = target_context.codegen()
-        library = StoredLibrary(codegen, name, *data)
+        codegen, (code, bitcode) = target_context.codegen(), data
+        library = StoredLibrary(codegen, name, code, bitcode, self.discard)
         codegen._engine._defined_symbols |= {fndesc.llvm_cpython_wrapper_name, fndesc.llvm_cfunc_wrapper_name}
         return compile_result(
             target_context=target_context,
@@ -100,6 +108,7 @@ class LeanReader(CompileResultCacheImpl):  # type: ignore[misc]
             entry_point=target_context.get_executable(library, fndesc, env),
             fndesc=fndesc,
             signature=signature,
+            type_annotation=annotation,
             objectmode=False,
             lifted=(),
             reload_init=to_run,
@@ -113,6 +122,7 @@ class StampedCache(FunctionCache):  # type: ignore[misc]
     def __init__(self, function: Callable[..., Any], stamp: str, lean: bool) -> None:
         self._impl_class = LeanReader if lean and LEAN_LOADING else CompileResultCacheImpl
         super().__init__(function)
+        self._impl.discard = self.discard
         self._cache_file._source_stamp = stamp
         # Numba writes the index before the machine code. With the stamp in its name, code of another version that a
         # killed process left behind can never be found through a new index.
@@ -143,7 +153,7 @@ class StampedCache(FunctionCache):  # type: ignore[misc]
 class PackageCache:
     """What a dispatcher sees of the cache: opened on first use, for which any broken or unwritable file is a miss.
 
-    A hundred kernels are defined at import and a handful is loaded: looking for a writable folder for each of them
+    Two hundred kernels are defined at import and a handful is loaded: looking for a writable folder for each of them
     would take 15 ms. The stamp is taken at import, when the sources on disk are those that run.
     """
 

@@ -43,7 +43,7 @@ from numbatok.ragged import Ids, Offsets, Ragged
 from numbatok.swar import count_inner, is_inner
 
 QUICK_BYTES = 1 << 16
-"""Longest text that is encoded while the GIL is held, and other threads wait."""
+"""Longest text that is encoded while the GIL is held, and other threads wait; not by a worker's first call."""
 U0, U1, U4, U8 = (np.uint64(value) for value in (0, 1, 4, 8))
 PADDED_BYTES, SLACK_BYTES = 1 << 13, 72
 """Longest text that is copied, and the zeros behind the copy."""
@@ -56,7 +56,7 @@ ZERO, NOT_DONE = np.int64(0), np.int64(-1)
 def encode_text(worker, text):
     """Encode a ``str`` to the output of the worker; gives the number of ids, or NOT_DONE."""
     w = worker_at(np.uint64(worker))
-    if text_length(text) > QUICK:  # asked first: a str keeps the UTF-8 bytes that are made for it
+    if w.unseeded or text_length(text) > QUICK:  # asked first: a str keeps the UTF-8 bytes that are made for it
         return NOT_DONE
     at = utf8_of(text, w.span + U8)
     size = load64(w.span + U8)

@@ -98,8 +98,8 @@ def encode_rows(worker, base, offsets, first, last, resume, counts, out):
 
     Contract: all arguments int64; ``offsets`` and ``counts`` are addresses of int64 arrays, ``counts[row]`` grows by
     the ids of the row. ``resume`` is 0, or the address where an earlier call on row ``first`` stopped. ``out`` takes
-    one id a byte and SLACK, or is 0 to count only. Gives the number of ids, or -1 - number when it stopped early: then
-    status, row and address are in the record.
+    one id a byte and SLACK, or is 0 to count only. The first call of a worker fills its cache. Gives the number of ids,
+    or -1 - number when it stopped early: then status, row and address are in the record.
     """
     w = worker_at(np.uint64(worker))
     t = tables_at(w.tables)

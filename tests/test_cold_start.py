@@ -104,6 +104,7 @@ tables["classes"] = classes.ctypes.data
 report(pieces=split_text(tables.ctypes.data, at, at + 2, ends.ctypes.data, 2))
 """
 )
+PIPES: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 NUMBER_LINE = "NUMBER_FLAG = np.uint64(NUMBER)"
 
 
@@ -118,8 +119,7 @@ def start(root: Path, code: str, arguments: Sequence[str] = (), *, settings: dic
 
 def run(root: Path, code: str, *arguments: str, **settings: Any) -> dict[str, Any]:
     """Run code to its end; gives what it reported."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    process = start(root, code, arguments, settings=settings, **pipes)
+    process = start(root, code, arguments, settings=settings, **PIPES)
     try:
         out, errors = process.communicate(timeout=HANG_SECONDS)
     finally:
@@ -202,6 +202,24 @@ def test_kernels_are_loaded_lean(root: Path, warm: Path, expected: list[list[int
     assert found["twice"] == 2 * sum(len(text.encode()) for text in TEXTS)
     assert found["lean"] == (found["parsed"] == 0), "bitcode was parsed for the first call"
     assert found["parsed_then"] > found["parsed"]
+
+
+def test_broken_bitcode(root: Path, warm: Path, tmp_path: Path) -> None:
+    """Bitcode that cannot be read ends one process, with what to do; the next one has compiled the kernel again."""
+    cache = tmp_path / "cache"
+    shutil.copytree(warm, cache)
+    broken = [path for path in files(cache) if path.name.startswith("decoder.decoded_size") and path.suffix == ".nbc"]
+    for path in broken:
+        data = path.read_bytes()
+        path.write_bytes(data.replace(b"BC\xc0\xde", b"XXXX"))
+        assert path.read_bytes() != data
+    failed = start(root, LINK, [json.dumps(TEXTS), COUNT_PARSED], settings={"NUMBA_CACHE_DIR": cache}, **PIPES)
+    _, errors = failed.communicate(timeout=HANG_SECONDS)
+    assert failed.returncode != 0
+    assert "decoded_size" in errors
+    assert "is broken and has been removed; run the program again" in errors
+    assert run(root, LINK, json.dumps(TEXTS), COUNT_PARSED, NUMBA_CACHE_DIR=cache)["misses"] > 0
+    assert run(root, LINK, json.dumps(TEXTS), COUNT_PARSED, NUMBA_CACHE_DIR=cache)["misses"] == 0
 
 
 @pytest.mark.parametrize("home", ["below a file", pytest.param(None, marks=pytest.mark.campaign)])
