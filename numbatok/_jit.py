@@ -50,10 +50,18 @@ def kernel(
     wrappers: dict[str, Any] = {} if entry else {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     compiled = numba.njit(nogil=not gil, error_model="numpy", parallel=parallel, **wrappers)(function)
     compiled._cache = PackageCache(function, lean=entry)
+    compiled._compilation_chain_init_hook = _no_extensions
     if not entry:
         _shut(compiled)
     KERNELS.append(compiled)
     return compiled
+
+
+def _no_extensions() -> None:
+    """Do nothing where Numba would look for extensions, and import them: no kernel has an argument of their types.
+
+    With awkward installed the first call would take 130 ms longer, with none 12 ms.
+    """
 
 
 def _shut(compiled: Any) -> None:

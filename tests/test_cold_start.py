@@ -204,6 +204,20 @@ def test_kernels_are_loaded_lean(root: Path, warm: Path, expected: list[list[int
     assert found["parsed_then"] > found["parsed"]
 
 
+def test_extensions_of_numba_are_left_alone(root: Path, warm: Path, tmp_path: Path, expected: list[list[int]]) -> None:
+    """What other packages add to Numba is imported for functions of the user, and not for ours."""
+    package = tmp_path / "extension"
+    (package / "extension-1.dist-info").mkdir(parents=True)
+    (package / "extension-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: extension\nVersion: 1\n")
+    (package / "extension-1.dist-info" / "entry_points.txt").write_text("[numba_extensions]\ninit = extension:init\n")
+    (package / "extension.py").write_text("def init():\n    pass\n")
+    then = "import numba\nbefore = 'extension' in sys.modules\nnumba.njit(lambda x: x)(1)\n"
+    report = "report(ids=ids, before=before, after='extension' in sys.modules)"
+    code = ENCODE[: ENCODE.index("report(ids=ids")] + then + report
+    found = run(root, code, json.dumps(TEXTS), f"sys.path.insert(0, {str(package)!r})", NUMBA_CACHE_DIR=warm)
+    assert (found["ids"], found["before"], found["after"]) == (expected, False, True)
+
+
 def test_broken_bitcode(root: Path, warm: Path, tmp_path: Path) -> None:
     """Bitcode that cannot be read ends one process, with what to do; the next one has compiled the kernel again."""
     cache = tmp_path / "cache"
