@@ -194,8 +194,14 @@ class FlatEncoding(Vocabulary):
             return np.diff(self._encode_each(rows, threads).offsets)
 
     def _is_for_one(self, text: Text, threads: int | None) -> bool:
-        """Tell whether a text is too short for several threads: a character has at most four bytes."""
-        return lane_count(threads) > 0 and type(text) in (str, bytes) and 4 * len(text) <= batch.PARALLEL_BYTES
+        """Tell whether a text is too short for several threads: a character has at most four bytes.
+
+        Raises:
+            ValueError, TypeError: what ``threads`` is refused for, as in a batch of more.
+
+        """
+        lane_count(threads)
+        return type(text) in (str, bytes) and 4 * len(text) <= batch.PARALLEL_BYTES
 
     def _encode_rows(self, rows: Rows, threads: int | None) -> Ragged:
         try:
